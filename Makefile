@@ -1,0 +1,74 @@
+# Each target sets up what it needs; the second time that takes no time.
+
+VENV ?= .venv
+PEERS := .venv-peers
+BIN := $(VENV)/bin
+JOBS ?= 2
+KILLS ?= 1000
+STEPS ?= 50000
+
+# A name on PATH may be a shim that fails, or a Python without venv: only running it tells.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import ensurepip, sqlite3, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+
+# pyright would ask the network whether it is the newest.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench crash soak mutants docs clean
+.DELETE_ON_ERROR:
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: $(VENV)/.ready ## an environment with everything development needs, in .venv
+
+demo: $(VENV)/.ready $(if $(VS),$(PEERS)/.ready) ## an agent is killed and resumes; VS=langgraph shows both
+	@$(BIN)/perdure demo $(if $(VS),--vs $(VS))
+
+test: $(VENV)/.ready ## the tests; ARGS=tests/core narrows them
+	@scripts/strace-if-possible
+	$(BIN)/pytest -n $(JOBS) --dist loadfile $(ARGS)
+
+check: $(VENV)/.ready ## lint, format, types, import contracts
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright
+	$(BIN)/lint-imports --no-logo
+
+bench: $(VENV)/.ready $(PEERS)/.ready ## the benchmarks, peers beside ours; QUICK=1 for a short run
+	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
+
+crash: $(VENV)/.ready ## kill a writing process KILLS=1000 times and look what is left
+	@scripts/strace-if-possible
+	$(BIN)/python -m tests.crash.campaign --kills $(KILLS)
+
+soak: $(VENV)/.ready ## STEPS=50000 random operations, every backend against memory
+	$(BIN)/python -m tests.contract.soak --steps $(STEPS)
+
+mutants: $(VENV)/.ready ## break the code on purpose; the tests have to notice
+	$(BIN)/python -m tests.mutants
+
+docs: $(VENV)/.ready ## run the code in the README and the docs
+	$(BIN)/pytest tests/docs
+
+clean: ## remove environments, caches and what the demo left
+	rm -rf .venv .venv-* .hypothesis .import_linter_cache .pytest_cache .ruff_cache build dist perdure-demo*
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.ready: pyproject.toml constraints/dev.txt
+	$(call new_venv,$(VENV))
+	@$(BIN)/python -m pip install -qq -c constraints/dev.txt pip hatchling editables
+	@$(BIN)/python -m pip install -qq -c constraints/dev.txt --no-build-isolation -e '.[cli]' --group dev
+	@touch $@
+
+$(PEERS)/.ready: constraints/peers.txt
+	$(call new_venv,$(PEERS))
+	@$(PEERS)/bin/python -m pip install -qq -c constraints/peers.txt langgraph langgraph-checkpoint-sqlite
+	@touch $@
+
+define new_venv
+@test -n "$(PYTHON)" || { echo "Perdure needs Python 3.11 or newer, with venv: make PYTHON=/path/to/python" >&2; exit 1; }
+@echo "setting up $(1) with $(PYTHON) …"
+@$(PYTHON) -m venv $(1)
+endef
