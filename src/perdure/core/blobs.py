@@ -1,0 +1,86 @@
+"""Large values kept apart: taken out of what is stored, and put back when it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+from msgspec.msgpack import Ext
+
+from perdure.core import zoo
+from perdure.core.digest import digest_of
+from perdure.core.envelope import EnvelopeError, seal_packed, unseal
+from perdure.core.errors import BlobDamagedError
+from perdure.core.writes import Blob
+
+LIMIT = 64 * 1024
+_encode = msgspec.msgpack.Encoder().encode
+_CONTAINERS = frozenset({zoo.TUPLE, zoo.MAPPING, zoo.OBJECT, zoo.RECORD})
+
+
+def extract(data: bytes) -> tuple[bytes, list[Blob]]:
+    """Replace every text or byte string over 64 KB by a reference; return what is left and what was taken out."""
+    if len(data) <= LIMIT:
+        return data, []
+    taken: dict[bytes, Blob] = {}
+    left = _encode(_without_large(_open(data), taken))
+    return (left, list(taken.values())) if taken else (data, [])
+
+
+def _open(data: bytes) -> Any:
+    return msgspec.msgpack.decode(data, ext_hook=lambda code, body: Ext(code, bytes(body)))
+
+
+def _without_large(node: Any, taken: dict[bytes, Blob]) -> Any:
+    kind = type(node)
+    if kind is dict:
+        return {key: _without_large(child, taken) for key, child in node.items()}
+    if kind is list:
+        return [_without_large(child, taken) for child in node]
+    if kind is Ext and node.code in _CONTAINERS and len(node.data) > LIMIT:
+        return Ext(node.code, _encode(_without_large(_open(node.data), taken)))
+    if kind in (str, bytes) and len(node) > LIMIT // 4:
+        return _taken(node, taken)
+    return node
+
+
+def _taken(value: str | bytes, taken: dict[bytes, Blob]) -> Any:
+    body = _encode(value)
+    if len(body) <= LIMIT:
+        return value
+    digest = digest_of(body)
+    if digest not in taken:
+        taken[digest] = Blob(digest, seal_packed(body))
+    return Ext(zoo.BLOB, digest)
+
+
+def resolve(data: bytes | Raw, bodies: Mapping[bytes, bytes]) -> bytes:
+    """Put large values back where they are referred to."""
+
+    def back(code: int, body: memoryview) -> Any:
+        if code == zoo.BLOB:
+            return Raw(_body(bytes(body), bodies))
+        if code in _CONTAINERS:
+            return Ext(code, resolve(bytes(body), bodies))
+        return Ext(code, bytes(body))
+
+    return _encode(msgspec.msgpack.decode(data, ext_hook=back))
+
+
+def _body(digest: bytes, bodies: Mapping[bytes, bytes]) -> bytes:
+    if digest not in bodies:
+        raise BlobDamagedError(digest.hex(), "is missing")
+    return bodies[digest]
+
+
+def checked(digest: bytes, payload: bytes) -> bytes:
+    """The body of a stored large value, checked against its digest."""
+    try:
+        body = unseal(payload)
+    except EnvelopeError as exc:
+        raise BlobDamagedError(digest.hex(), str(exc)) from exc
+    if digest_of(body) != digest:
+        raise BlobDamagedError(digest.hex(), "fails its digest")
+    return body

@@ -1,0 +1,265 @@
+"""One codec for everything stored: closed, lossless, deterministic.
+
+`encode` refuses what it cannot give back exactly; `decode` builds values of exactly the types that went in. The bytes
+are msgpack; types beyond it are extensions (`zoo`), objects of registered classes are [tag, version, fields].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+from msgspec.msgpack import Ext
+
+from perdure.core import zoo
+from perdure.core.errors import (
+    CyclicValueError,
+    InvalidInputError,
+    NestingTooDeepError,
+    UnsupportedValueError,
+)
+from perdure.core.plain import LEAVES, MAX_DEPTH, MAX_PARTS, TooManyParts, is_plain
+from perdure.core.record import Record, type_name
+from perdure.core.registry import REGISTRY, Registry, taken_apart
+from perdure.core.steps import Path, Step, show
+
+_encoder = msgspec.msgpack.Encoder()
+_encode = _encoder.encode
+_INT64, _UINT64 = -(1 << 63), (1 << 64) - 1
+_NOT_PLAIN = (UnicodeEncodeError, OverflowError, RecursionError)
+
+
+def encode(value: object, *, root: str = "state", at: Path = (), registry: Registry = REGISTRY) -> bytes:
+    """Encode `value`, to stand at path `at`; raise `UnsupportedValueError` naming the path of what cannot be kept."""
+    try:
+        if type(value) in LEAVES or is_plain(value):
+            return _encode(value)
+    except _NOT_PLAIN:
+        pass  # a lone surrogate or a large int: the packer keeps it
+    except TooManyParts:
+        raise Packer(root, at, registry).too_many() from None
+    return _encode(_pack(value, Packer(root, at, registry)))
+
+
+def encode_into(value: object, buffer: bytearray, *, registry: Registry = REGISTRY) -> Raw:
+    """Encode a state into a buffer that is used again: fresh memory for a large state costs more than encoding it.
+
+    The result is a view of the buffer; it must be let go before the buffer is used again.
+    """
+    try:
+        if is_plain(value):
+            _encoder.encode_into(value, buffer)
+            return Raw(buffer)
+    except _NOT_PLAIN:
+        pass
+    except TooManyParts:
+        raise Packer("state", (), registry).too_many() from None
+    _encoder.encode_into(_pack(value, Packer("state", (), registry)), buffer)
+    return Raw(buffer)
+
+
+def encode_result(value: object, *, registry: Registry = REGISTRY) -> bytes:
+    """Encode what a step returned: objects of unregistered classes are kept as records."""
+    return _encode(_pack(value, Packer("result", (), registry, lenient=True)))
+
+
+def _pack(value: object, packer: Packer) -> Any:
+    try:
+        return packer.pack(value)
+    except RecursionError:
+        raise NestingTooDeepError(packer.place(), MAX_DEPTH) from None
+
+
+class CannotDecode(Exception):
+    """Bytes that are not a value of ours; callers turn it into a damage error that names the place."""
+
+
+def decode(data: bytes | Raw, *, registry: Registry = REGISTRY) -> Any:
+    """Build the value again; raise `UnknownTypeError` for a class that was not registered."""
+    return _guarded(lambda code, body: _unpack(code, bytes(body), registry, decode), data)
+
+
+def decode_tagged(data: bytes | Raw) -> Any:
+    """Build the value without users' classes: their objects come as records."""
+    return _guarded(_unpack_tagged, data)
+
+
+def _unpack_tagged(code: int, body: memoryview) -> Any:
+    return _unpack(code, bytes(body), None, lambda data, **_: decode_tagged(data))
+
+
+def _guarded(hook: Callable[[int, memoryview], Any], data: bytes | Raw) -> Any:
+    try:
+        return msgspec.msgpack.decode(data, ext_hook=hook)
+    except InvalidInputError:
+        raise
+    except RecursionError:
+        raise NestingTooDeepError("the stored value, called from here,", MAX_DEPTH) from None
+    except (msgspec.DecodeError, ValueError, TypeError, KeyError, ArithmeticError, OSError) as exc:
+        raise CannotDecode(f"cannot be decoded ({exc})") from exc
+
+
+def _unpack(code: int, data: bytes, registry: Registry | None, again: Callable[..., Any]) -> Any:
+    if code in _CONTAINERS:
+        return _CONTAINERS[code](again(data, registry=registry))
+    if code in (zoo.OBJECT, zoo.ENUM):
+        return _unpack_object(again(data, registry=registry), registry)
+    if code == zoo.RECORD:
+        return Record(*again(data, registry=registry))
+    return _unpack_scalar(code, data)
+
+
+def _unpack_scalar(code: int, data: bytes) -> Any:
+    from perdure.core import scalars
+
+    if code not in scalars.UNPACK:
+        raise CannotDecode(f"has an extension {code} that this release does not know")
+    return scalars.UNPACK[code](data)
+
+
+def _unpack_object(parts: Any, registry: Registry | None) -> Any:
+    tag, version, fields = parts
+    if registry is None:
+        return Record(tag, fields)
+    kept = registry.tagged(tag, version)
+    return kept.build(kept.upgraded(fields, version))
+
+
+_CONTAINERS: dict[int, Callable[[Any], Any]] = {
+    zoo.TUPLE: tuple,
+    zoo.SET: set,
+    zoo.FROZENSET: frozenset,
+    zoo.MAPPING: lambda pairs: {key: value for key, value in pairs},  # noqa: C416  # pairs are lists
+}
+
+
+class Packer:
+    """Turns a value into plain parts and extensions, knowing at each moment where it is."""
+
+    def __init__(self, root: str, at: Path, registry: Registry, *, lenient: bool = False) -> None:
+        self._root = root
+        self._at = at
+        self._registry = registry
+        self._lenient = lenient
+        self._path: list[Step] = []
+        self._open: set[int] = set()
+        self._parts = 0
+
+    def place(self) -> str:
+        """Where the packer is, for an error."""
+        path = (*self._at, *self._path)
+        return self._root + show(path[:40]) + ("…" if len(path) > 40 else "")
+
+    def too_many(self) -> UnsupportedValueError:
+        """The refusal of a value that shares parts with itself so often that it unfolds without end."""
+        return UnsupportedValueError(self.place(), f"unfolds to more than {MAX_PARTS:,} parts", "keep it in pieces")
+
+    def pack(self, value: Any) -> Any:
+        """Return what the encoder may be given for `value`."""
+        self._parts += 1
+        if self._parts > MAX_PARTS:
+            raise self.too_many()
+        kind = type(value)
+        if kind is str:
+            return _text(value)
+        if kind is int:
+            return value if _INT64 <= value <= _UINT64 else Ext(zoo.BIG_INT, zoo.int_bytes(value))
+        if kind in LEAVES:
+            return value
+        return self._inside(value)
+
+    def _scalar(self, value: Any) -> Ext | None:
+        from perdure.core import scalars
+
+        code, pack = scalars.PACK.get(type(value), (0, None))
+        if pack is None:
+            return None
+        try:
+            return Ext(code, pack(value))
+        except scalars.NotKept as exc:
+            raise UnsupportedValueError(self.place(), str(exc)) from exc
+
+    def _inside(self, value: Any) -> Any:
+        if id(value) in self._open:
+            raise CyclicValueError(self.place())
+        if len(self._path) >= MAX_DEPTH:
+            raise NestingTooDeepError(self.place(), MAX_DEPTH)
+        self._open.add(id(value))
+        packed = self._container(value)
+        self._open.discard(id(value))
+        return packed
+
+    def _container(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is dict:
+            return self._dict(value)
+        if kind is list:
+            return self._items(value)
+        if kind is tuple:
+            return Ext(zoo.TUPLE, _encode(self._items(value)))
+        if kind is set or kind is frozenset:
+            return Ext(zoo.SET if kind is set else zoo.FROZENSET, self._sorted(value))
+        if kind is Record:
+            return Ext(zoo.RECORD, _encode([type_name(value), self._dict(dict(value))]))
+        return self._object(value)
+
+    def _child(self, step: Step, value: Any) -> Any:
+        self._path.append(step)
+        packed = self.pack(value)
+        self._path.pop()
+        return packed
+
+    def _items(self, values: Any) -> list[Any]:
+        return [self._child(index, value) for index, value in enumerate(values)]
+
+    def _sorted(self, values: Any) -> bytes:
+        # Sets have no order of their own: sorting the encoded items gives equal sets equal bytes.
+        return _encode([Raw(item) for item in sorted(_encode(self._child("{}", value)) for value in values)])
+
+    def _dict(self, value: dict[Any, Any]) -> Any:
+        if all(type(key) is str and _is_text(key) for key in value):
+            return {key: self._child(key, item) for key, item in value.items()}
+        pairs = [[self._child("(key)", key), self._child(str(key), item)] for key, item in value.items()]
+        return Ext(zoo.MAPPING, _encode(pairs))
+
+    def _object(self, value: Any) -> Ext:
+        scalar = self._scalar(value)
+        if scalar is not None:
+            return scalar
+        kept = self._registry.of(type(value))
+        if kept is not None:
+            code = zoo.ENUM if isinstance(value, Enum) else zoo.OBJECT
+            return Ext(code, _encode([kept.tag, kept.version, self._dict(kept.fields(value))]))
+        fields = taken_apart(value) if self._lenient else None
+        if fields is None:
+            raise self._refusal(value)
+        return Ext(zoo.RECORD, _encode([type(value).__qualname__, self._dict(fields)]))
+
+    def _refusal(self, value: Any) -> UnsupportedValueError:
+        cls = type(value)
+        name = f"{cls.__module__}.{cls.__qualname__}"
+        registrable = isinstance(value, Enum) or taken_apart(value) is not None
+        remedy = f"add perdure.register({cls.__qualname__})" if registrable else _remedy(value)
+        return UnsupportedValueError(self.place(), f"{name} cannot be kept", remedy)
+
+
+def _remedy(value: Any) -> str:
+    for base in (dict, list, tuple, set, str, int, float, bytes):
+        if isinstance(value, base):
+            return f"its class would be lost; turn it into a plain {base.__name__} first"
+    return "keep plain data instead, such as an id or the arguments to make it again"
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _text(value: str) -> Any:
+    return value if _is_text(value) else Ext(zoo.TEXT, zoo.text_bytes(value))

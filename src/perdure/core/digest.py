@@ -1,0 +1,61 @@
+"""The chain of digests that makes a log tamper-evident.
+
+    chain_n = SHA-256(chain_{n-1} ‖ version ‖ microseconds ‖ rest of the header ‖ payload digest)
+
+Version and time are 8 bytes big-endian, so that a database can compute a link by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+
+import msgspec
+
+from perdure.core.entries import Entry, NewEntry
+from perdure.core.envelope import EnvelopeError, unseal
+from perdure.core.errors import EntryDamagedError
+
+GENESIS = bytes(32)
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def digest_of(body: bytes) -> bytes:
+    """SHA-256 of plain bytes."""
+    return sha256(body).digest()
+
+
+def header_rest(entry: NewEntry | Entry, write_id: bytes, key: str | None, request: bytes | None) -> bytes:
+    """The part of a header that the writer knows before the storage does."""
+    return _encode((entry.kind.value, entry.schema, entry.actor, write_id, key, request))
+
+
+def link(previous: bytes, version: int, micros: int, rest: bytes, payload_digest: bytes) -> bytes:
+    """The chain digest of one entry."""
+    return sha256(
+        previous + version.to_bytes(8, "big") + micros.to_bytes(8, "big", signed=True) + rest + payload_digest
+    ).digest()
+
+
+def verify_links(thread_id: str, version: int, chain: bytes, entries: Sequence[Entry]) -> bytes:
+    """Check that `entries` follow (`version`, `chain`) without a gap, and return the last chain digest."""
+    for entry in entries:
+        version += 1
+        if entry.version != version:
+            raise EntryDamagedError(thread_id, version, f"is missing: the log goes on with {entry.version}")
+        rest = _encode((entry.kind.value, entry.schema, entry.actor, entry.write_id, entry.key, entry.request))
+        chain = link(chain, version, entry.micros, rest, entry.digest)
+        if chain != entry.chain:
+            raise EntryDamagedError(thread_id, version, "does not follow from the one before: wrong chain digest")
+    return chain
+
+
+def body_of(thread_id: str, entry: Entry) -> bytes:
+    """Return the checked body of an entry."""
+    try:
+        body = unseal(entry.payload or b"")
+    except EnvelopeError as exc:
+        raise EntryDamagedError(thread_id, entry.version, str(exc)) from exc
+    if sha256(body).digest() != entry.digest:
+        raise EntryDamagedError(thread_id, entry.version, "fails its digest")
+    return body

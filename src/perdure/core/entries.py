@@ -1,0 +1,82 @@
+"""Entries: the items of a thread's log, and the closed set of their kinds."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from perdure.core.times import to_datetime
+
+
+class EntryKind(StrEnum):
+    """What happened, in the past tense."""
+
+    STATE_SAVED = "state.saved"
+    STATE_UPDATED = "state.updated"
+    THREAD_REWOUND = "thread.rewound"
+    MESSAGE_ADDED = "message.added"
+    CHECKPOINT_SAVED = "checkpoint.saved"
+    CHECKPOINT_TAGGED = "checkpoint.tagged"
+    RUN_STARTED = "run.started"
+    RUN_FINISHED = "run.finished"
+    RUN_FAILED = "run.failed"
+    RUN_CANCELLED = "run.cancelled"
+    STEP_STARTED = "step.started"
+    STEP_FINISHED = "step.finished"
+    STEP_FAILED = "step.failed"
+    TOOL_STARTED = "tool.started"
+    TOOL_FINISHED = "tool.finished"
+    TOOL_FAILED = "tool.failed"
+    MODEL_CALLED = "model.called"
+    PAUSE_OPENED = "pause.opened"
+    PAUSE_DECIDED = "pause.decided"
+    SIGNAL_RECEIVED = "signal.received"
+    DRIFT_DETECTED = "drift.detected"
+    HISTORY_REPAIRED = "history.repaired"
+    THREAD_RENAMED = "thread.renamed"
+    THREAD_TAGGED = "thread.tagged"
+    THREAD_CHANGED = "thread.changed"
+    RANGE_PRUNED = "range.pruned"
+
+
+STATE_KINDS = frozenset({EntryKind.STATE_SAVED, EntryKind.STATE_UPDATED, EntryKind.THREAD_REWOUND})
+FAILED_KINDS = frozenset({EntryKind.RUN_FAILED, EntryKind.STEP_FAILED, EntryKind.TOOL_FAILED})
+ENTRY_SCHEMA = 1
+
+
+class NewEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry before the storage gives it a version, a time and a chain digest."""
+
+    kind: EntryKind
+    payload: bytes  # sealed
+    digest: bytes  # SHA-256 of the body inside the envelope
+    actor: str | None = None
+    schema: int = ENTRY_SCHEMA
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One item of a log. `payload` is None where a listing did not ask for it."""
+
+    version: int  # 1, 2, 3 … without gaps
+    kind: EntryKind
+    micros: int
+    actor: str | None
+    write_id: bytes
+    key: str | None
+    request: bytes | None  # digest of the request the key stands for
+    schema: int
+    digest: bytes
+    chain: bytes
+    payload: bytes | None
+
+    @property
+    def at(self) -> datetime:
+        """When it was written; never before its predecessor."""
+        return to_datetime(self.micros)
+
+    @property
+    def changes_state(self) -> bool:
+        """Whether this entry has a delta of the state."""
+        return self.kind in STATE_KINDS

@@ -1,0 +1,72 @@
+"""The first bytes of everything stored: format, flags and key id.
+
+byte 0     format, 1 in this release
+byte 1     flags: 1 = zstd; other bits are refused
+byte 2     length of the key id, 0 while nothing is encrypted
+…          key id, then the body
+"""
+
+from __future__ import annotations
+
+import sys
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+FORMAT = 1
+ZSTD = 1
+_PLAIN = bytes((FORMAT, 0, 0))
+_PACKED = bytes((FORMAT, ZSTD, 0))
+_LEVEL = 1
+_WORTH = 512
+MAX_BODY = 1 << 31
+
+
+class EnvelopeError(Exception):
+    """Bytes that are not an envelope of ours; callers turn it into a damage error that names the place."""
+
+
+def seal(body: bytes) -> bytes:
+    """Wrap `body` as it is."""
+    return _PLAIN + body
+
+
+def seal_packed(body: bytes) -> bytes:
+    """Wrap `body`, compressed where that saves something."""
+    if len(body) < _WORTH:
+        return _PLAIN + body
+    packed = zstd.compress(body, level=_LEVEL)
+    return _PACKED + packed if len(packed) < len(body) else _PLAIN + body
+
+
+def unseal(sealed: bytes) -> bytes:
+    """Return the body; raise `EnvelopeError` when these are not bytes of ours."""
+    head = sealed[:3]
+    if head == _PLAIN:
+        return sealed[3:]
+    if head == _PACKED:
+        return _unpack(sealed[3:])
+    raise EnvelopeError(_why(head))
+
+
+def _unpack(packed: bytes) -> bytes:
+    try:
+        size = zstd.get_frame_info(packed).decompressed_size
+        if not size or size > MAX_BODY:
+            raise EnvelopeError(f"claims {size} bytes")
+        body = zstd.decompress(packed)
+    except zstd.ZstdError as exc:
+        raise EnvelopeError(f"cannot be decompressed ({exc})") from exc
+    if len(body) != size:
+        raise EnvelopeError(f"has {len(body)} bytes instead of {size}")
+    return body
+
+
+def _why(head: bytes) -> str:
+    if len(head) < 3:
+        return "is shorter than an envelope"
+    if head[0] != FORMAT:
+        return f"has envelope format {head[0]}, this release reads {FORMAT}"
+    return f"has envelope flags {head[1]} and key id length {head[2]}, which this release cannot read"

@@ -1,0 +1,339 @@
+"""Every error Perdure raises, and what each one means for the caller.
+
+PerdureError
+├── InvalidInputError            the call itself is wrong; nothing was written; fix the argument
+│   ├── InvalidIdError           an id is empty, too long, not a str, or holds NUL or a lone surrogate
+│   ├── InvalidPathError         a path does not fit the state it is used on
+│   ├── InvalidRefError          a ref such as @12 or @2h cannot be read
+│   ├── InvalidUrlError          a storage address cannot be read
+│   ├── InvalidFilterError       a filter or limit of a listing cannot be used
+│   ├── UnsupportedValueError    a value cannot be kept losslessly; its path and the remedy are named
+│   │   ├── CyclicValueError     a value contains itself
+│   │   └── NestingTooDeepError  a value is nested deeper than the codec allows
+│   └── UnknownTypeError         stored data has a type this process has not registered
+├── NotFoundError                no such thread, version or checkpoint (or it belongs to another user)
+├── AmbiguousThreadError         several users have a thread of this id; name the user
+├── ConflictError                somebody else was there first; nothing was written
+│   ├── VersionConflictError     the state changed since it was read; load again and redo the change
+│   ├── KeyReusedError           this idempotency key was used for a different request
+│   ├── ThreadExistsError        a thread of this id exists already
+│   ├── LeaseHeldError           a run owns the thread; wait for it or cancel it
+│   └── LeaseLostError           another owner took over this run; stop working
+├── DamagedError                 stored bytes fail their check; nothing of them was believed
+│   ├── EntryDamagedError        an entry of a log
+│   ├── CheckpointDamagedError   a point that was asked for; the newest intact one is named
+│   ├── BlobDamagedError         a large value kept apart
+│   └── StorageDamagedError      the file or database itself
+├── StorageError                 the storage could not do it; the write is not acknowledged
+│   ├── StorageUnavailableError  it cannot be reached or opened (also a ConnectionError)
+│   ├── StorageBusyError         another process holds its lock for too long; try again
+│   ├── StorageFullError         no space is left; free some and try again
+│   ├── StorageReadOnlyError     it may not be written by this process
+│   ├── StorageIOError           reading, writing or syncing failed; open the storage again before going on
+│   ├── StorageClosedError       it was closed
+│   ├── ForkedProcessError       it was opened before os.fork; open one in the child
+│   ├── SchemaOutdatedError      it needs a migration that migrate="check" does not run
+│   ├── SchemaTooNewError        it was written by a newer release that this one must not touch
+│   └── NotAStorageError         there is something else at this address
+├── MissingExtraError            an optional part is not installed; the command to install it is named
+└── SuspendedError               a synchronous call met code that waits; a defect in a storage port
+"""
+
+from __future__ import annotations
+
+
+class PerdureError(Exception):
+    """The root of every error Perdure raises."""
+
+
+class InvalidInputError(PerdureError, ValueError):
+    """The call itself is wrong; nothing was written."""
+
+
+class InvalidIdError(InvalidInputError):
+    """An id cannot be used."""
+
+    def __init__(self, what: str, reason: str) -> None:
+        rule = "use a non-empty str of at most 512 characters without NUL or lone surrogates"
+        super().__init__(f"{what} {reason}; {rule}")
+        self.what = what
+        self.reason = reason
+
+
+class InvalidPathError(InvalidInputError):
+    """A path does not fit the state it is used on."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"path {path!r} {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class InvalidRefError(InvalidInputError):
+    """A ref cannot be read."""
+
+    def __init__(self, ref: object) -> None:
+        super().__init__(
+            f"{ref!r} is not a ref; use @12 (a version), @-1 (the newest), @chk_… (a checkpoint), @tag:name, "
+            "@2h (ago), @2026-11-01T12:00Z (a time) or @before-error"
+        )
+        self.ref = ref
+
+
+class InvalidUrlError(InvalidInputError):
+    """A storage address cannot be read."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"storage address {url!r}: {reason}; use memory://, file:./folder or sqlite:///name.db")
+        self.url = url
+        self.reason = reason
+
+
+class InvalidFilterError(InvalidInputError):
+    """A filter or limit of a listing cannot be used."""
+
+
+class UnsupportedValueError(InvalidInputError, TypeError):
+    """A value cannot be kept losslessly."""
+
+    def __init__(self, path: str, reason: str, remedy: str = "") -> None:
+        super().__init__(f"{path}: {reason}" + (f"; {remedy}" if remedy else ""))
+        self.path = path
+        self.reason = reason
+        self.remedy = remedy
+
+
+class CyclicValueError(UnsupportedValueError):
+    """A value contains itself."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "this value contains itself", "keep an id instead of the object")
+
+
+class NestingTooDeepError(UnsupportedValueError):
+    """A value is nested deeper than the codec allows."""
+
+    def __init__(self, path: str, limit: int) -> None:
+        super().__init__(path, f"nested more than {limit} levels deep", "flatten it, or keep the deep part as text")
+        self.limit = limit
+
+
+class UnknownTypeError(InvalidInputError):
+    """Stored data has a type this process has not registered."""
+
+    def __init__(self, tag: str, version: int) -> None:
+        super().__init__(
+            f"stored type {tag!r} (version {version}) is not known here; "
+            f"call perdure.register(YourClass, tag={tag!r}) before loading"
+        )
+        self.tag = tag
+        self.version = version
+
+
+class NotFoundError(PerdureError, LookupError):
+    """There is no such thread, version or checkpoint for this caller."""
+
+    def __init__(self, what: str, advice: str = "") -> None:
+        super().__init__(f"{what} does not exist" + (f"; {advice}" if advice else ""))
+        self.what = what
+
+
+class AmbiguousThreadError(PerdureError, LookupError):
+    """Several users have a thread of this id."""
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(f"several users have a thread {thread_id!r}; name one: store.thread({thread_id!r}, user=…)")
+        self.thread_id = thread_id
+
+
+class ConflictError(PerdureError):
+    """Somebody else was there first; nothing was written."""
+
+
+class VersionConflictError(ConflictError):
+    """The state changed since the caller read it."""
+
+    def __init__(self, thread_id: str, expected: int, actual: int) -> None:
+        super().__init__(
+            f"thread {thread_id!r}: the state is at version {actual}, this write expected {expected}; "
+            "load it again and redo the change"
+        )
+        self.thread_id = thread_id
+        self.expected = expected
+        self.actual = actual
+
+
+class KeyReusedError(ConflictError):
+    """An idempotency key was used for a different request."""
+
+    def __init__(self, thread_id: str, key: str, version: int) -> None:
+        super().__init__(
+            f"thread {thread_id!r}: key {key!r} belongs to a different request (version {version}); use a new key"
+        )
+        self.thread_id = thread_id
+        self.key = key
+        self.version = version
+
+
+class ThreadExistsError(ConflictError):
+    """A thread of this id exists already."""
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(f"thread {thread_id!r} exists already; choose another id or delete it first")
+        self.thread_id = thread_id
+
+
+class LeaseHeldError(ConflictError):
+    """A run owns the thread."""
+
+    def __init__(self, thread_id: str, owner: str) -> None:
+        super().__init__(
+            f"thread {thread_id!r} is being run by {owner}; wait for it, cancel it, or use append, which is allowed"
+        )
+        self.thread_id = thread_id
+        self.owner = owner
+
+
+class LeaseLostError(ConflictError):
+    """Another owner took over this run."""
+
+    def __init__(self, thread_id: str, epoch: int, actual: int) -> None:
+        super().__init__(
+            f"thread {thread_id!r}: this run holds epoch {epoch}, the thread is at {actual}; "
+            "stop, another owner works on it"
+        )
+        self.thread_id = thread_id
+        self.epoch = epoch
+        self.actual = actual
+
+
+class DamagedError(PerdureError):
+    """Stored bytes fail their check; nothing of them was believed."""
+
+
+class EntryDamagedError(DamagedError):
+    """An entry of a log fails its check."""
+
+    def __init__(self, thread_id: str, version: int, reason: str, *, intact: int | None = None) -> None:
+        advice = f"; version {intact} is intact: load('@{intact}')" if intact is not None else ""
+        super().__init__(f"entry {version} of thread {thread_id!r} {reason}{advice}")
+        self.thread_id = thread_id
+        self.version = version
+        self.reason = reason
+        self.intact = intact
+
+
+class CheckpointDamagedError(DamagedError):
+    """A point that was asked for fails its check."""
+
+    def __init__(self, checkpoint_id: str, thread_id: str, *, intact: str | None = None) -> None:
+        advice = f"; {intact} is intact: load('@{intact}')" if intact else "; no earlier checkpoint is intact"
+        super().__init__(f"checkpoint {checkpoint_id} of thread {thread_id!r} fails its digest{advice}")
+        self.checkpoint_id = checkpoint_id
+        self.thread_id = thread_id
+        self.intact = intact
+
+
+class BlobDamagedError(DamagedError):
+    """A large value kept apart fails its check or is gone."""
+
+    def __init__(self, digest: str, reason: str) -> None:
+        super().__init__(f"large value {digest[:16]}… {reason}")
+        self.digest = digest
+        self.reason = reason
+
+
+class StorageDamagedError(DamagedError):
+    """The file or database itself is damaged."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(f"{place} is damaged: {reason}; restore it from a backup, or copy out what can still be read")
+        self.place = place
+        self.reason = reason
+
+
+class StorageError(PerdureError):
+    """The storage could not do it; the write is not acknowledged."""
+
+    advice = ""
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(f"{place}: {reason}" + (f"; {self.advice}" if self.advice else ""))
+        self.place = place
+        self.reason = reason
+
+
+class StorageUnavailableError(StorageError, ConnectionError):
+    """The storage cannot be reached or opened."""
+
+    advice = "check the address and that the server or folder is there"
+
+
+class StorageBusyError(StorageError):
+    """Another process holds the storage's lock for too long."""
+
+    advice = "try again, or raise busy_timeout"
+
+
+class StorageFullError(StorageError):
+    """No space is left."""
+
+    advice = "free some space and try again"
+
+
+class StorageReadOnlyError(StorageError):
+    """This process may not write the storage."""
+
+    advice = "check the owner and the permissions"
+
+
+class StorageIOError(StorageError):
+    """Reading, writing or syncing failed."""
+
+    advice = "the write is not acknowledged; check the disk and open the storage again"
+
+
+class StorageClosedError(StorageError):
+    """The storage was closed."""
+
+    advice = "open it again with Perdure.open"
+
+
+class ForkedProcessError(StorageError):
+    """The storage was opened before os.fork."""
+
+    advice = "open a new one in the child process"
+
+
+class SchemaOutdatedError(StorageError):
+    """The storage needs a migration that `migrate="check"` does not run."""
+
+    advice = 'open it once with migrate="auto", or run what `perdure schema` prints'
+
+
+class SchemaTooNewError(StorageError):
+    """A newer release wrote the storage, and this one must not touch it."""
+
+    advice = "upgrade perdure"
+
+
+class NotAStorageError(StorageError):
+    """There is something else at this address."""
+
+    advice = "choose another address"
+
+
+class MissingExtraError(PerdureError, ImportError):
+    """An optional part is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an optional part: pip install 'perdure[{extra}]'")
+        self.extra = extra
+
+
+class SuspendedError(PerdureError):
+    """A synchronous call met code that waits."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__(f"a synchronous call was suspended at {place}; a port used by perdure.sync must never wait")
+        self.place = place

@@ -1,0 +1,59 @@
+"""Who a thread is, and which ids are accepted."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+
+import msgspec
+
+from perdure.core.errors import InvalidIdError
+
+MAX_ID = 512
+
+
+class ThreadKey(msgspec.Struct, frozen=True):
+    """The identity of a thread: namespace, user (or "" for none) and id."""
+
+    namespace: str
+    user: str
+    id: str
+
+    def digest(self) -> str:
+        """A safe name for files and indexes: equal keys only have equal digests."""
+        return _digest(self)
+
+
+@lru_cache(maxsize=4096)
+def _digest(key: ThreadKey) -> str:
+    parts = (part.encode() for part in (key.namespace, key.user, key.id))
+    return hashlib.sha256(b"".join(len(part).to_bytes(4, "big") + part for part in parts)).hexdigest()
+
+
+def check_id(value: object, what: str) -> str:
+    """Return `value` if it can be an id; raise `InvalidIdError` saying why not."""
+    if type(value) is not str:
+        raise InvalidIdError(what, f"is a {type(value).__name__}, not a str")
+    if not value:
+        raise InvalidIdError(what, "is empty")
+    return _check_text(value, what)
+
+
+def check_namespace(value: object) -> str:
+    """Return `value` if it can be a namespace, which may be empty."""
+    return "" if value == "" else check_id(value, "the namespace")
+
+
+def check_user(value: object) -> str:
+    """Return `value` if it can be a user id; None is no user."""
+    return "" if value is None else check_id(value, "the user id")
+
+
+def _check_text(value: str, what: str) -> str:
+    if len(value) > MAX_ID:
+        raise InvalidIdError(what, f"has {len(value)} characters")
+    if "\0" in value:
+        raise InvalidIdError(what, "holds a NUL character")
+    if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
+        raise InvalidIdError(what, "holds a lone surrogate")
+    return value

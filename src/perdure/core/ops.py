@@ -1,0 +1,69 @@
+"""The operations a delta is made of, as they are stored.
+
+A delta is a list of operations, applied in order. Values are encoded; paths are lists of keys and indexes. Every
+container on the way to a path exists when an operation is applied: a change that needs a new one sets it first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Raw
+
+from perdure.core.steps import Path
+
+
+class Set(msgspec.Struct, array_like=True, tag=1, frozen=True):
+    """Put `value` at `path`; an empty path is the whole state."""
+
+    path: Path
+    value: Raw
+
+
+class Delete(msgspec.Struct, array_like=True, tag=2, frozen=True):
+    """Remove the dict key at the end of `path`."""
+
+    path: Path
+
+
+class Append(msgspec.Struct, array_like=True, tag=3, frozen=True):
+    """Add `items` to the list at `path`."""
+
+    path: Path
+    items: list[Raw]
+
+
+class Truncate(msgspec.Struct, array_like=True, tag=4, frozen=True):
+    """Keep the first `length` items of the list at `path`."""
+
+    path: Path
+    length: int
+
+
+class Splice(msgspec.Struct, array_like=True, tag=5, frozen=True):
+    """Replace `removed` items of the list at `path` from index `at` on by `items`."""
+
+    path: Path
+    at: int
+    removed: int
+    items: list[Raw]
+
+
+Op = Set | Delete | Append | Truncate | Splice
+Ops = Sequence[Op]
+
+
+def weight(op: Op) -> int:
+    """About how many bytes `op` takes when stored."""
+    overhead = 4 + sum(len(step) + 1 if isinstance(step, str) else 3 for step in op.path)
+    if isinstance(op, Set):
+        return overhead + size_of(op.value)
+    if isinstance(op, Append | Splice):
+        return overhead + sum(map(size_of, op.items))
+    return overhead
+
+
+def size_of(raw: Raw) -> int:
+    """The length of an encoded value."""
+    return memoryview(raw).nbytes

@@ -1,0 +1,30 @@
+"""What stands inside an entry that changes the state, and inside a snapshot."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw
+
+from perdure.core.checkpoint import CheckpointMark
+from perdure.core.ops import Op
+
+
+class StateChange(msgspec.Struct, array_like=True, frozen=True):
+    """A delta with the checkpoint that rides on it. `blobs` are digests of the large values it refers to."""
+
+    ops: list[Op]
+    mark: CheckpointMark | None = None
+    to: int | None = None  # a rewind names the version it went back to
+    blobs: list[bytes] = []
+
+
+class WholeState(msgspec.Struct, array_like=True, frozen=True):
+    """A snapshot's content."""
+
+    state: Raw
+    blobs: list[bytes] = []
+
+
+encode_body = msgspec.msgpack.Encoder().encode
+decode_change = msgspec.msgpack.Decoder(StateChange).decode
+decode_whole = msgspec.msgpack.Decoder(WholeState).decode

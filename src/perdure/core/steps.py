@@ -1,0 +1,37 @@
+"""Paths inside a state: a dotted string, or a tuple of keys where a key has a dot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perdure.core.errors import InvalidPathError
+
+Step = str | int
+Path = tuple[Step, ...]
+
+
+def parse(path: object) -> Path:
+    """Read `"context.city"` or `("context", "a.b", 3)`; raise `InvalidPathError` for anything else."""
+    if isinstance(path, str):
+        if not path or ".." in f".{path}.":
+            raise InvalidPathError(path, "has an empty part; use a tuple of keys where a key is empty or has a dot")
+        return tuple(path.split("."))
+    if isinstance(path, tuple) and path:
+        for step in path:
+            if type(step) not in (str, int):
+                raise InvalidPathError(repr(path), "has a part that is neither a str nor an int")
+        return path
+    raise InvalidPathError(repr(path), "is not a path; use a dotted string or a tuple of keys")
+
+
+def show(path: Sequence[Step]) -> str:
+    """Write a path for people: `.tools[3].client`."""
+    return "".join(map(_show, path))
+
+
+def _show(step: Step) -> str:
+    return f".{step}" if isinstance(step, str) and _simple(step) else f"[{step!r}]"
+
+
+def _simple(step: str) -> bool:
+    return bool(step) and "." not in step and "[" not in step and step.isprintable()

@@ -1,0 +1,100 @@
+"""Threads as a storage knows them, and the questions asked about them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from perdure.core.digest import GENESIS
+from perdure.core.identity import ThreadKey
+
+IDLE = "idle"
+
+
+class ThreadRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The directory line of a thread: where its log stands, who owns it, what it waits for."""
+
+    key: ThreadKey
+    uid: str  # tells a thread from a later one of the same id
+    name: str | None = None
+    agent: str | None = None
+    tags: tuple[str, ...] = ()
+    status: str = IDLE
+    head: int = 0
+    state_version: int = 0  # the last version that changed the state
+    head_digest: bytes = GENESIS
+    last_checkpoint: str | None = None
+    epoch: int = 0
+    lease_owner: str | None = None
+    lease_until: int = 0
+    wake_at: int | None = None
+    attempts: int = 0
+    parent_uid: str | None = None
+    parent_version: int = 0
+    created: int = 0
+    updated: int = 0
+
+
+class ThreadPatch(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes of the directory line that ride with a write; None leaves a field as it is."""
+
+    name: str | None = None
+    agent: str | None = None
+    tags: tuple[str, ...] | None = None
+    status: str | None = None
+    wake_at: int | None = None  # 0 clears it
+    attempts: int | None = None
+
+
+NO_PATCH = ThreadPatch()
+
+
+class ThreadQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which threads to list, newest first; None is no condition."""
+
+    namespace: str = ""
+    user: str | None = None
+    agent: str | None = None
+    status: str | None = None
+    tag: str | None = None
+    before: tuple[int, str] | None = None  # (updated, uid) of the last line of the page before
+    limit: int = 50
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """The right to run a thread until a point in time; the epoch tells owners apart."""
+
+    owner: str
+    epoch: int
+    until: int
+
+
+def patched(row: ThreadRow, patch: ThreadPatch) -> ThreadRow:
+    """The row with the fields that the patch names."""
+    return msgspec.structs.replace(
+        row,
+        name=row.name if patch.name is None else patch.name,
+        agent=row.agent if patch.agent is None else patch.agent,
+        tags=row.tags if patch.tags is None else patch.tags,
+        status=row.status if patch.status is None else patch.status,
+        wake_at=row.wake_at if patch.wake_at is None else patch.wake_at or None,
+        attempts=row.attempts if patch.attempts is None else patch.attempts,
+    )
+
+
+def listed(row: ThreadRow, query: ThreadQuery) -> bool:
+    """Whether a row answers a query; order, cursor and limit are the storage's part."""
+    return (
+        row.key.namespace == query.namespace
+        and (query.user is None or row.key.user == query.user)
+        and (query.agent is None or row.agent == query.agent)
+        and (query.status is None or row.status == query.status)
+        and (query.tag is None or query.tag in row.tags)
+        and (query.before is None or (row.updated, row.uid) < query.before)
+    )
+
+
+def is_due(row: ThreadRow, now: int) -> bool:
+    """Whether somebody should look: a lease ran out, or a timer did and nobody runs the thread."""
+    if row.lease_owner is not None:
+        return row.lease_until <= now
+    return row.wake_at is not None and row.wake_at <= now

@@ -1,0 +1,282 @@
+"""A write as a storage is given it, and the rules that decide what becomes of it.
+
+Every backend asks the same functions, inside its own transaction: the answers cannot differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import takewhile
+from typing import Protocol
+
+import msgspec
+
+from perdure.core.checkpoint import CheckpointMark, CheckpointRow
+from perdure.core.digest import header_rest, link
+from perdure.core.entries import STATE_KINDS, Entry, NewEntry
+from perdure.core.errors import (
+    KeyReusedError,
+    LeaseHeldError,
+    LeaseLostError,
+    NotFoundError,
+    VersionConflictError,
+)
+from perdure.core.identity import ThreadKey
+from perdure.core.threads import NO_PATCH, Lease, ThreadPatch, ThreadRow, patched
+
+
+class Header(Protocol):
+    """What tells which write an entry came with."""
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def write_id(self) -> bytes: ...
+
+
+class Blob(msgspec.Struct, frozen=True):
+    """A large value kept apart, once per user."""
+
+    digest: bytes  # SHA-256 of the body
+    payload: bytes  # sealed
+
+
+class Write(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything one atomic append needs. It is applied wholly or not at all."""
+
+    key: ThreadKey
+    entries: tuple[NewEntry, ...]
+    write_id: bytes
+    micros: int
+    new_uid: str  # the uid if this write makes the thread
+    uid: str | None = None  # the thread the caller knows; None: whichever has the key, made when absent
+    expected: int | None = None  # the last version that changed the state, as the caller knows it; None: any
+    epoch: int | None = None  # of the caller's lease; None: outside a run
+    renew_until: int = 0  # inside a run: the lease is renewed by the way
+    commutes: bool = False  # a state change that is right after any other (append)
+    idem_key: str | None = None
+    request: bytes | None = None  # digest of the request, compared when the key is used again
+    since: int | None = None  # on a retry: the version after which a first try would stand
+    checkpoint: CheckpointMark | None = None  # rides on the last entry
+    patch: ThreadPatch = NO_PATCH
+    blobs: tuple[Blob, ...] = ()  # to insert, or to touch where they are there already
+
+    @property
+    def changes_state(self) -> bool:
+        """Whether any of its entries has a delta."""
+        return any(entry.kind in STATE_KINDS for entry in self.entries)
+
+
+class Appended(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a write."""
+
+    row: ThreadRow  # after it
+    version: int  # of its last entry
+    state_version: int  # of its last entry that changed the state, 0 if none did
+    before: int  # state_version of the thread just before it
+    again: bool = False  # it had been written earlier; nothing was written now
+    checkpoint: CheckpointRow | None = None
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole state at a version. A base is truth; any other may be dropped."""
+
+    version: int
+    chain: bytes  # the chain digest of that version
+    digest: bytes  # SHA-256 of the payload as stored
+    payload: bytes  # sealed
+    base: bool = False
+    blobs: tuple[bytes, ...] = ()  # a base holds on to the large values it refers to
+
+
+class Restored(msgspec.Struct, frozen=True, kw_only=True):
+    """What folding needs: a starting point and the entries after it, with payload only where the state changed."""
+
+    row: ThreadRow
+    snapshot: Snapshot | None
+    entries: list[Entry]
+
+
+class Sizes(msgspec.Struct, frozen=True, kw_only=True):
+    """How many bytes a thread, or a whole storage, takes."""
+
+    threads: int
+    entries: int
+    entry_bytes: int
+    snapshots: int
+    snapshot_bytes: int
+    checkpoints: int
+    blobs: int
+    blob_bytes: int
+    disk_bytes: int  # of the whole storage, 0 where there is none
+
+
+def admit(row: ThreadRow | None, write: Write) -> ThreadRow:
+    """Return the row the write builds on, or raise why it is refused.
+
+    Call it after the key and the write id were looked up: a write that stands already is not a conflict.
+    """
+    if row is None:
+        return _admit_new(write)
+    if write.uid is not None and write.uid != row.uid:
+        raise VersionConflictError(write.key.id, write.expected or 0, row.state_version)
+    _check_lease(row, write)
+    if write.expected is not None and write.expected != row.state_version:
+        raise VersionConflictError(write.key.id, write.expected, row.state_version)
+    return row
+
+
+def _admit_new(write: Write) -> ThreadRow:
+    if write.epoch is not None or write.uid is not None:
+        raise NotFoundError(f"thread {write.key.id!r}", "it was deleted")
+    if write.expected:
+        raise VersionConflictError(write.key.id, write.expected, 0)
+    return ThreadRow(key=write.key, uid=write.new_uid, created=write.micros, updated=write.micros)
+
+
+def _check_lease(row: ThreadRow, write: Write) -> None:
+    if write.epoch is not None:
+        if write.epoch != row.epoch or row.lease_owner is None:
+            raise LeaseLostError(write.key.id, write.epoch, row.epoch)
+        return
+    live = row.lease_owner is not None and row.lease_until > write.micros
+    if live and write.changes_state and not write.commutes:
+        raise LeaseHeldError(write.key.id, row.lease_owner or "")
+
+
+def same_request(write: Write, request: bytes | None, version: int) -> None:
+    """Raise `KeyReusedError` when a key that stands at `version` was used for another request."""
+    if request != write.request:
+        raise KeyReusedError(write.key.id, write.idem_key or "", version)
+
+
+def stamped(row: ThreadRow, write: Write) -> tuple[ThreadRow, list[Entry]]:
+    """Give the new entries their versions, times and chain digests, and return the row after them.
+
+    Time never goes back inside a log: a clock that jumped back gives the predecessor's time again.
+    """
+    micros = max(write.micros, row.updated)
+    version, chain, state_version = row.head, row.head_digest, row.state_version
+    entries: list[Entry] = []
+    for at, new in enumerate(write.entries):
+        version += 1
+        idem_key, request = (write.idem_key, write.request) if at == 0 else (None, None)
+        rest = header_rest(new, write.write_id, idem_key, request)
+        chain = link(chain, version, micros, rest, new.digest)
+        state_version = version if new.kind in STATE_KINDS else state_version
+        entries.append(_entry(new, write.write_id, version, micros, chain, idem_key, request))
+    return _advanced(row, write, micros, version, state_version, chain), entries
+
+
+def _entry(
+    new: NewEntry, write_id: bytes, version: int, micros: int, chain: bytes, key: str | None, request: bytes | None
+) -> Entry:
+    return Entry(
+        version=version,
+        kind=new.kind,
+        micros=micros,
+        actor=new.actor,
+        write_id=write_id,
+        key=key,
+        request=request,
+        schema=new.schema,
+        digest=new.digest,
+        chain=chain,
+        payload=new.payload,
+    )
+
+
+def _advanced(row: ThreadRow, write: Write, micros: int, version: int, state_version: int, chain: bytes) -> ThreadRow:
+    moved = msgspec.structs.replace(
+        row,
+        head=version,
+        state_version=state_version,
+        head_digest=chain,
+        updated=micros,
+        last_checkpoint=write.checkpoint.id if write.checkpoint else row.last_checkpoint,
+        lease_until=max(row.lease_until, write.renew_until) if write.epoch is not None else row.lease_until,
+    )
+    return moved if write.patch is NO_PATCH else patched(moved, write.patch)
+
+
+def checkpoint_row(before: ThreadRow, after: ThreadRow, mark: CheckpointMark) -> CheckpointRow:
+    """The index line of the checkpoint that rides on the last entry of a write."""
+    return CheckpointRow(
+        mark=mark,
+        thread_id=after.key.id,
+        user=after.key.user,
+        version=after.head if mark.version is None else mark.version,
+        entry=after.head,
+        parent=mark.parent or before.last_checkpoint,
+        micros=after.updated,
+    )
+
+
+def accepted(before: ThreadRow, after: ThreadRow, entries: list[Entry], mark: CheckpointRow | None) -> Appended:
+    """The answer to a write that was made now."""
+    changed = after.state_version if any(entry.changes_state for entry in entries) else 0
+    return Appended(row=after, version=after.head, state_version=changed, before=before.state_version, checkpoint=mark)
+
+
+def found_again(row: ThreadRow, standing: Iterable[Header], mark_at: Callable[[int], CheckpointRow | None]) -> Appended:
+    """The answer to a write that stands already. `standing` are the log's headers from its first entry on.
+
+    What it wrote then is what the answer names, even if the same request would be written otherwise now.
+    """
+    written = written_together(standing)
+    changed = [header.version for header in written if header.kind in STATE_KINDS]
+    return Appended(
+        row=row,
+        version=written[-1].version,
+        state_version=changed[-1] if changed else 0,
+        before=row.state_version,
+        again=True,
+        checkpoint=mark_at(written[-1].version),
+    )
+
+
+def written_together(standing: Iterable[Header]) -> list[Header]:
+    """The first of these headers and those after it that came with the same write."""
+    headers = iter(standing)
+    first = next(headers)
+    return [first, *takewhile(lambda header: header.write_id == first.write_id, headers)]
+
+
+def claimed(row: ThreadRow, owner: str, until: int, now: int, take_from: str | None) -> ThreadRow:
+    """The row after `owner` claims it; raise `LeaseHeldError` while another lease is live.
+
+    `take_from` names an owner known to be dead, whose lease is taken at once.
+    """
+    held_by = row.lease_owner
+    if held_by is not None and row.lease_until > now and held_by != take_from:
+        raise LeaseHeldError(row.key.id, held_by)
+    return msgspec.structs.replace(row, epoch=row.epoch + 1, lease_owner=owner, lease_until=until, wake_at=None)
+
+
+def renewed(row: ThreadRow, epoch: int, until: int) -> ThreadRow:
+    """The row with a longer lease; raise `LeaseLostError` when it is another's by now."""
+    _owned(row, epoch)
+    return msgspec.structs.replace(row, lease_until=max(row.lease_until, until))
+
+
+def released(row: ThreadRow, epoch: int, wake_at: int | None) -> ThreadRow:
+    """The row without its lease; raise `LeaseLostError` when it is another's by now."""
+    _owned(row, epoch)
+    return msgspec.structs.replace(row, lease_owner=None, lease_until=0, wake_at=wake_at)
+
+
+def _owned(row: ThreadRow, epoch: int) -> None:
+    if row.epoch != epoch or row.lease_owner is None:
+        raise LeaseLostError(row.key.id, epoch, row.epoch)
+
+
+def lease_of(row: ThreadRow) -> Lease:
+    """The lease a row carries."""
+    return Lease(owner=row.lease_owner or "", epoch=row.epoch, until=row.lease_until)
+
+
+RowChange = Callable[[ThreadRow], ThreadRow]
