@@ -1,0 +1,1 @@
+"""Where bytes live: the contract and its backends."""

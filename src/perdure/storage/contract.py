@@ -1,0 +1,166 @@
+"""What every storage keeps: no optional methods, the same answers everywhere.
+
+A storage stores and finds; what becomes of a write is decided by `core.writes` inside the storage's transaction.
+Every method is one whole transaction: after an error nothing of it is visible, after a return it is durable.
+Errors of drivers and of the system reach the caller as `StorageError` classes only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from perdure.core.checkpoint import CheckpointQuery, CheckpointRow
+from perdure.core.entries import Entry, EntryKind
+from perdure.core.identity import ThreadKey
+from perdure.core.threads import Lease, ThreadQuery, ThreadRow
+from perdure.core.writes import Appended, Restored, Sizes, Snapshot, Write
+
+SCHEMA = 1  # what this release writes
+READS = 1  # the oldest schema this release reads and upgrades
+BLOB_GRACE = 3600 * 1_000_000  # a large value nobody refers to is swept after an hour
+
+Migrate = Literal["auto", "check"]
+
+
+class Schema(msgspec.Struct, frozen=True, kw_only=True):
+    """How a storage is laid out, and which releases may use it."""
+
+    schema: int
+    min_reader: int  # the oldest schema number a release must know to read it
+    min_writer: int  # … and to write it
+
+
+class Storage(Protocol):
+    """A place for logs."""
+
+    async def setup(self, migrate: Migrate = "auto") -> Schema:
+        """Make or upgrade the layout under a lock, and return it; safe to call from several processes, kill-safe.
+
+        With "check" nothing is changed. Raises `SchemaOutdatedError`, `SchemaTooNewError` (untouched),
+        `NotAStorageError`.
+        """
+        ...
+
+    def migration(self) -> Sequence[str]:
+        """The statements (or steps in words) that `setup` would run on an empty place, for people who run them."""
+        ...
+
+    async def append(self, write: Write) -> Appended:
+        """Append all entries of `write`, or none; head, checkpoint row, directory line and blobs go with them.
+
+        In this order: a key that stands already answers `again` (another request: `KeyReusedError`); a write id that
+        stands after `since` (or after `expected` when that conflicts) answers `again`; then `core.writes.admit`
+        decides: `NotFoundError`, `LeaseLostError`, `LeaseHeldError`, `VersionConflictError`.
+        """
+        ...
+
+    async def restore(self, key: ThreadKey, *, at: int | None = None, after: int | None = None) -> Restored | None:
+        """Read what folding version `at` (None: the head) needs, in one transaction; None when there is no thread.
+
+        That is the newest snapshot or base up to `at`, and the entries after it, in order. With `after`, only the
+        entries after that version. Follows forks into their parents. Entries that do not change the state come
+        without payload.
+        """
+        ...
+
+    async def entries(
+        self, key: ThreadKey, *, after: int = 0, limit: int | None = None, kinds: Sequence[EntryKind] | None = None
+    ) -> list[Entry]:
+        """Entries with payload in order of version, those of parents of a fork included; [] when there is no thread."""
+        ...
+
+    async def headers(
+        self,
+        key: ThreadKey,
+        *,
+        at: int | None = None,
+        until: int | None = None,
+        kinds: Sequence[EntryKind] | None = None,
+        limit: int = 1,
+    ) -> list[Entry]:
+        """Entries without payload, newest first, up to version `at` and up to the time `until`; for finding a point."""
+        ...
+
+    async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
+        """Keep a snapshot of a version of this thread; False when the thread is gone.
+
+        It replaces one of that version, but a derived one never replaces a base.
+        """
+        ...
+
+    async def drop_snapshot(self, key: ThreadKey, version: int) -> None:
+        """Drop a derived snapshot (also a parent's) of exactly this version; a base is never dropped."""
+        ...
+
+    async def checkpoints(self, key: ThreadKey, query: CheckpointQuery) -> list[CheckpointRow]:
+        """Checkpoints of a thread and of its parents up to the fork, newest first. Reads no payload."""
+        ...
+
+    async def user_checkpoints(self, namespace: str, user: str | None, query: CheckpointQuery) -> list[CheckpointRow]:
+        """Checkpoints of all threads of a user (None: of all users), by id, newest first. Reads no payload."""
+        ...
+
+    async def checkpoint(self, namespace: str, user: str | None, checkpoint_id: str) -> CheckpointRow | None:
+        """One checkpoint by its id; None when it is not there or belongs to another user."""
+        ...
+
+    async def thread(self, key: ThreadKey) -> ThreadRow | None:
+        """The directory line of exactly this thread."""
+        ...
+
+    async def find(self, namespace: str, thread_id: str) -> list[ThreadRow]:
+        """The threads of this id, whoever owns them; for callers that name no user."""
+        ...
+
+    async def threads(self, query: ThreadQuery) -> list[ThreadRow]:
+        """The directory, by (updated, uid), newest first. Reads no payload."""
+        ...
+
+    async def fork(self, source: ThreadKey, version: int, target: ThreadRow) -> ThreadRow:
+        """Make `target` (key, uid, name, agent, tags, created) a thread whose history is `source` up to `version`.
+
+        Constant work, nothing is copied. Raises `NotFoundError` (no such thread or version), `ThreadExistsError`.
+        """
+        ...
+
+    async def delete(self, key: ThreadKey) -> bool:
+        """Delete a thread with everything that belongs to it; False when there was none.
+
+        What its forks need stays, invisible, until the last of them is deleted.
+        """
+        ...
+
+    async def claim(self, key: ThreadKey, owner: str, *, until: int, now: int, take_from: str | None = None) -> Lease:
+        """Give `owner` the lease with the next epoch. Raises `LeaseHeldError`, `NotFoundError`."""
+        ...
+
+    async def renew(self, key: ThreadKey, epoch: int, *, until: int) -> Lease:
+        """Make the lease last longer. Raises `LeaseLostError`, `NotFoundError`."""
+        ...
+
+    async def release(self, key: ThreadKey, epoch: int, *, wake_at: int | None = None) -> None:
+        """Give the lease back, and ask to be woken. Raises `LeaseLostError`, `NotFoundError`."""
+        ...
+
+    async def due(self, namespace: str, now: int, limit: int = 100) -> list[ThreadRow]:
+        """Threads whose lease ran out or whose timer did, oldest first, found by an index."""
+        ...
+
+    async def blobs(self, key: ThreadKey, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The sealed payloads of large values of this thread's user; absent ones are missing in the answer."""
+        ...
+
+    async def sweep_blobs(self, now: int) -> int:
+        """Remove large values that nothing has referred to for `BLOB_GRACE`, and return how many."""
+        ...
+
+    async def sizes(self, key: ThreadKey | None = None) -> Sizes:
+        """How many bytes a thread, or everything, takes."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of files and connections; a second call does nothing. Later calls raise `StorageClosedError`."""
+        ...

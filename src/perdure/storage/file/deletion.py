@@ -1,0 +1,119 @@
+"""Deleting: a thread is renamed away in one step, and only then taken apart.
+
+A thread that forks need is kept under `hidden`, where only they find it; everything else goes through `trash`. Whatever
+a crash leaves there is removed at the next set-up.
+"""
+
+from __future__ import annotations
+
+from posixpath import basename, dirname, join
+
+import msgspec
+
+from perdure.core.errors import EntryDamagedError
+from perdure.core.identity import ThreadKey
+from perdure.storage.file import files
+from perdure.storage.file.lines import CannotReadLine, ForkMark, checked
+from perdure.storage.file.log import INDEX, Log
+from perdure.storage.file.logs import HIDDEN, THREADS, TRASH, Logs, name_of
+from perdure.storage.file.snapshots import Snapshots
+from perdure.storage.file.writing import FORKS
+
+_MARK = msgspec.json.Decoder(ForkMark)
+_ALL_OF_IT = 1 << 62
+
+
+def delete(logs: Logs, key: ThreadKey) -> bool:
+    """The delete of the contract."""
+    folder = logs.folder(key)
+    try:
+        with logs.writing(folder) as log:
+            if log is None:
+                return False
+            parent = log.row.parent_uid
+            _move_away(logs, log)
+    except EntryDamagedError:
+        if needed(logs, folder) is not None:
+            raise  # its forks still may have something to save
+        _discard(logs, folder)
+        return True
+    free(logs, parent)
+    return True
+
+
+def _move_away(logs: Logs, log: Log) -> None:
+    version = needed(logs, log.folder)
+    if version is None:
+        _discard(logs, log.folder)
+    else:
+        _move(logs, log.folder, logs.hidden(log.row.uid))
+        _trim(logs, log, logs.hidden(log.row.uid), version)
+
+
+def needed(logs: Logs, folder: str) -> int | None:
+    """Up to which version forks need a thread; None when none does."""
+    forks = join(folder, FORKS)
+    marks = [files.get(logs.disk, join(forks, name)) or b"" for name in logs.disk.names(forks) if "." not in name]
+    versions = [_needed_by(logs, mark) for mark in marks]
+    return max((version for version in versions if version is not None), default=None)
+
+
+def _needed_by(logs: Logs, data: bytes) -> int | None:
+    try:
+        mark = checked(data, _MARK)
+    except CannotReadLine:
+        return _ALL_OF_IT  # whose it was cannot be told any more: better too much kept than a fork without its past
+    born = logs.born(join(logs.root, THREADS, mark.folder))
+    alive = (born is not None and born.changed.uid == mark.uid) or logs.disk.is_folder(logs.hidden(mark.uid))
+    return mark.version if alive else None
+
+
+def _move(logs: Logs, folder: str, target: str) -> bool:
+    moved = logs.disk.replace(folder, target)
+    logs.disk.sync_folder(dirname(target))
+    logs.disk.sync_folder(dirname(folder))
+    logs.forget(folder)
+    return moved
+
+
+def _discard(logs: Logs, folder: str) -> None:
+    target = join(logs.root, TRASH, name_of(folder + basename(folder)))
+    files.remove_tree(logs.disk, target)  # an earlier one of the same name, left by a crash
+    if _move(logs, folder, target):
+        files.remove_tree(logs.disk, target)
+
+
+def _trim(logs: Logs, log: Log, folder: str, version: int) -> None:
+    """Give back what the forks do not need."""
+    if log.row.head <= version:
+        return
+    # The index first, and for good: one that knew more than the log would call the cut a damage.
+    logs.disk.remove(join(folder, INDEX))
+    logs.disk.sync_folder(folder)
+    log.cut_after(version)
+    Snapshots(logs.disk, folder).keep_until(version)
+
+
+def free(logs: Logs, uid: str | None) -> None:
+    """Give back what no fork needs of a hidden thread; once that is all of it, look at its parent too."""
+    folder = logs.hidden(uid or "")
+    if uid is None or not logs.disk.is_folder(folder):
+        return
+    with logs.writing(folder) as log:
+        version = needed(logs, folder)
+        if log is not None and version is not None:
+            _trim(logs, log, folder, version)
+    if log is not None and version is None:
+        _discard(logs, folder)
+        free(logs, log.row.parent_uid)
+
+
+def clean(logs: Logs) -> None:
+    """Finish deletions that a crash interrupted."""
+    for place in (HIDDEN, TRASH, THREADS):
+        logs.disk.sync_folder(join(logs.root, place))  # a rename that nobody acknowledged is believed from here on
+    for folder in logs.folders(TRASH):
+        files.remove_tree(logs.disk, folder)
+    for folder in logs.folders(HIDDEN):
+        born = logs.born(folder)
+        free(logs, born.changed.uid if born and isinstance(born.changed.uid, str) else None)

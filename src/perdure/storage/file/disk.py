@@ -1,0 +1,259 @@
+"""The one door to the file system: every call this storage makes, and what its errors mean.
+
+A `Disk` is a port: the real one calls the system, `perdure.testing.powerloss` forgets what was not synced.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Protocol
+
+import msgspec
+
+from perdure.core.errors import (
+    StorageBusyError,
+    StorageError,
+    StorageFullError,
+    StorageIOError,
+    StorageReadOnlyError,
+    StorageUnavailableError,
+)
+
+BUSY_SECONDS = 30.0
+_LONGEST_NAP = 0.02
+
+
+class Stat(msgspec.Struct, frozen=True):
+    """What the system says of a file without opening it."""
+
+    inode: int
+    size: int
+    mtime: int  # microseconds
+
+
+class File(Protocol):
+    """An open file."""
+
+    def stat(self) -> Stat: ...
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset` on; fewer only at the end."""
+        ...
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Write all of `data`, or raise."""
+        ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def sync(self) -> None:
+        """Return when every byte is on the medium."""
+        ...
+
+    def lock(self, shared: bool) -> None:
+        """Wait for the lock of this file, which closing gives back; raise `StorageBusyError` after a while."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """A file system. A missing file is an answer, every other failure a `StorageError`."""
+
+    def open(self, path: str, *, write: bool = False, create: bool = False) -> File | None:
+        """Open a file; None when it (or its folder) is not there."""
+        ...
+
+    def stat(self, path: str) -> Stat | None: ...
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder, [] when there is none."""
+        ...
+
+    def is_folder(self, path: str) -> bool: ...
+
+    def make_folder(self, path: str) -> bool:
+        """Make a folder and those above it; False when it was there already."""
+        ...
+
+    def replace(self, source: str, target: str) -> bool:
+        """Rename a file over another, or a folder to a free name; False when the source is gone."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file or an empty folder; one that is gone already is no error."""
+        ...
+
+    def touch(self, path: str, micros: int) -> None: ...
+
+    def sync_folder(self, folder: str) -> None:
+        """Return when the names in this folder are on the medium."""
+        ...
+
+
+_GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+
+
+def translated(exc: OSError, path: str) -> StorageError:
+    """The error a caller gets for one of the system."""
+    reason = exc.strerror or str(exc)
+    if exc.errno in _FULL:
+        return StorageFullError(path, reason)
+    if exc.errno in _READ_ONLY:
+        return StorageReadOnlyError(path, reason)
+    return StorageUnavailableError(path, reason) if exc.errno in _GONE else StorageIOError(path, reason)
+
+
+@contextmanager
+def _errors(path: str) -> Generator[None]:
+    try:
+        yield
+    except OSError as exc:
+        raise translated(exc, path) from exc
+
+
+class RealFile:
+    """A file of the operating system."""
+
+    def __init__(self, path: str, handle: int) -> None:
+        self._path = path
+        self._handle = handle
+
+    def stat(self) -> Stat:
+        with _errors(self._path):
+            return _stat(os.fstat(self._handle))
+
+    def read(self, offset: int, size: int) -> bytes:
+        parts: list[bytes] = []
+        with _errors(self._path):
+            while size > 0 and (part := os.pread(self._handle, size, offset)):
+                parts.append(part)
+                offset, size = offset + len(part), size - len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def write(self, offset: int, data: bytes) -> None:
+        view = memoryview(data)
+        with _errors(self._path):
+            while view:
+                written = os.pwrite(self._handle, view, offset)
+                view, offset = view[written:], offset + written
+
+    def truncate(self, size: int) -> None:
+        with _errors(self._path):
+            os.ftruncate(self._handle, size)
+
+    def sync(self) -> None:
+        with _errors(self._path):
+            _sync(self._handle)
+
+    def lock(self, shared: bool) -> None:
+        kind = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
+        deadline, nap = time.monotonic() + BUSY_SECONDS, 0.0005
+        with _errors(self._path):
+            while not _locked(self._handle, kind):
+                if time.monotonic() > deadline:
+                    raise StorageBusyError(self._path, f"locked by another process for {BUSY_SECONDS:.0f} s")
+                time.sleep(nap)
+                nap = min(nap * 2, _LONGEST_NAP)
+
+    def close(self) -> None:
+        with suppress(OSError):  # nothing is promised at closing: whatever matters was synced
+            os.close(self._handle)
+
+
+class RealDisk:
+    """The file system of this machine."""
+
+    def open(self, path: str, *, write: bool = False, create: bool = False) -> File | None:
+        flags = (os.O_RDWR if write else os.O_RDONLY) | (os.O_CREAT if create else 0) | os.O_CLOEXEC
+        try:
+            with _errors(path):
+                return RealFile(path, os.open(path, flags, 0o600))
+        except StorageUnavailableError:
+            return None
+
+    def stat(self, path: str) -> Stat | None:
+        try:
+            with _errors(path):
+                return _stat(os.stat(path))
+        except StorageUnavailableError:
+            return None
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            with _errors(folder):
+                return sorted(os.listdir(folder))
+        except StorageUnavailableError:
+            return []
+
+    def is_folder(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def make_folder(self, path: str) -> bool:
+        if os.path.isdir(path):
+            return False
+        with _errors(path):
+            os.makedirs(path, mode=0o700, exist_ok=True)
+        return True
+
+    def replace(self, source: str, target: str) -> bool:
+        try:
+            with _errors(source):
+                os.replace(source, target)
+        except StorageUnavailableError:
+            return False
+        return True
+
+    def remove(self, path: str) -> None:
+        with _errors_but_gone(path):
+            os.rmdir(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
+
+    def touch(self, path: str, micros: int) -> None:
+        with _errors(path):
+            os.utime(path, ns=(micros * 1000, micros * 1000))
+
+    def sync_folder(self, folder: str) -> None:
+        with _errors(folder):
+            handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                _sync(handle)
+            finally:
+                os.close(handle)
+
+
+@contextmanager
+def _errors_but_gone(path: str) -> Generator[None]:
+    try:
+        yield
+    except OSError as exc:
+        if exc.errno in _GONE:
+            return
+        raise translated(exc, path) from exc
+
+
+def _stat(found: os.stat_result) -> Stat:
+    return Stat(found.st_ino, found.st_size, found.st_mtime_ns // 1000)
+
+
+def _locked(handle: int, kind: int) -> bool:
+    try:
+        fcntl.flock(handle, kind)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _sync(handle: int) -> None:
+    # On macOS fsync stops at the drive's cache, and only F_FULLFSYNC reaches the medium.
+    full = getattr(fcntl, "F_FULLFSYNC", None)
+    if full is None:
+        os.fsync(handle)
+    else:
+        fcntl.fcntl(handle, full)

@@ -1,0 +1,103 @@
+"""A thread's log and those of the threads it was forked from, held together."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from posixpath import join
+
+import msgspec
+
+from perdure.core.checkpoint import CheckpointRow
+from perdure.core.entries import STATE_KINDS
+from perdure.core.errors import EntryDamagedError
+from perdure.core.identity import ThreadKey
+from perdure.core.threads import ThreadRow
+from perdure.storage.file.lines import Header, checkpoint_of
+from perdure.storage.file.log import Log
+from perdure.storage.file.logs import THREADS, Logs
+from perdure.storage.lineage import Span, spans
+
+_ATTEMPTS = 5
+
+
+class History:
+    """What folding and listing see: one history in pieces, the newest first."""
+
+    def __init__(self, logs: Sequence[Log]) -> None:
+        self.logs = logs
+
+    @property
+    def row(self) -> ThreadRow:
+        """The directory line of the thread itself."""
+        return self.logs[0].row
+
+    def pieces(self, low: int, high: int) -> list[tuple[Log, Span]]:
+        """The versions after `low` up to `high`, in the order of the log: the oldest piece first."""
+        heads = [(log.row.parent_version, log.row.head) for log in self.logs]
+        cut = [Span(max(span.low, low), span.high) for span in spans(heads, high)]
+        return list(zip(self.logs, cut, strict=True))[::-1]
+
+    def headers(self, low: int, high: int) -> list[tuple[Log, list[Header]]]:
+        """Their headers, log by log."""
+        return [(log, log.index.between(span.low, span.high)) for log, span in self.pieces(low, high)]
+
+    def checkpoints(self) -> list[CheckpointRow]:
+        """The checkpoints of the whole history, newest first, as lines of this thread."""
+        key = self.row.key
+        newest_first = self.pieces(0, self.row.head)[::-1]
+        return [
+            checkpoint_of(mark, key)
+            for log, span in newest_first
+            for mark in reversed(log.index.marks)
+            if mark.entry <= span.high
+        ]
+
+    def forked(self, version: int, target: ThreadRow) -> ThreadRow:
+        """The directory line of a thread whose history is this one up to `version`."""
+        past = [header for _, headers in self.headers(0, version) for header in headers]
+        states = (header.version for header in reversed(past) if header.kind in STATE_KINDS)
+        mark = next((row for row in self.checkpoints() if row.entry <= version), None)
+        return msgspec.structs.replace(
+            target,
+            head=version,
+            state_version=next(states, 0),
+            head_digest=past[-1].chain if past else target.head_digest,
+            last_checkpoint=mark.mark.id if mark else None,
+            parent_uid=self.row.uid,
+            parent_version=version,
+            updated=max(target.created, past[-1].micros if past else 0),
+        )
+
+
+@contextmanager
+def history(logs: Logs, key: ThreadKey) -> Generator[History | None]:
+    """Hold a thread's whole history for reading; None when there is no such thread."""
+    with ExitStack() as stack:
+        log = stack.enter_context(logs.reading(logs.folder(key)))
+        yield ancestry(logs, log, stack) if log else None
+
+
+def ancestry(logs: Logs, log: Log, stack: ExitStack) -> History:
+    """A log that is held already, and its parents, which are held for reading."""
+    found = [log]
+    while found[-1].row.parent_uid is not None:
+        found.append(_parent(logs, found[-1], stack))
+    return History(found)
+
+
+def _parent(logs: Logs, child: Log, stack: ExitStack) -> Log:
+    uid = child.row.parent_uid or ""
+    # Hidden first: the folder of the same id may by now belong to a later thread, one that is held already.
+    folders = (logs.hidden(uid), join(logs.root, THREADS, child.index.parent or ""))
+    for _ in range(_ATTEMPTS):  # it may be deleted, and so move, while we look
+        for folder in folders:
+            log = stack.enter_context(logs.reading(folder)) if _is(logs, folder, uid) else None
+            if log is not None and log.row.uid == uid:
+                return log
+    raise EntryDamagedError(child.row.key.id, child.row.parent_version, "belongs to a parent thread that is gone")
+
+
+def _is(logs: Logs, folder: str, uid: str) -> bool:
+    born = logs.born(folder)
+    return born is not None and born.changed.uid == uid

@@ -1,0 +1,83 @@
+"""The folder as a whole: what says that it is ours, and which releases may use it."""
+
+from __future__ import annotations
+
+from posixpath import dirname, join
+
+import msgspec
+
+from perdure.core.errors import NotAStorageError, SchemaOutdatedError, SchemaTooNewError
+from perdure.storage.contract import READS, SCHEMA, Migrate, Schema
+from perdure.storage.file import files
+from perdure.storage.file.disk import Disk
+from perdure.storage.file.lines import CannotReadLine, checked, written
+from perdure.storage.file.logs import BLOBS, HIDDEN, THREADS, TRASH
+
+MARKER, LOCK, IGNORE = "perdure.json", "perdure.lock", ".gitignore"
+STEPS = (
+    "make the folder",
+    f"write {IGNORE} with the line *",
+    f"make the folders {THREADS}, {HIDDEN}, {TRASH} and {BLOBS}",
+    f"write {MARKER} with schema, min_reader, min_writer and a checksum",
+)
+_SCHEMA = msgspec.json.Decoder(Schema)
+_OURS = frozenset({LOCK, IGNORE, THREADS, HIDDEN, TRASH, BLOBS, MARKER + ".tmp", IGNORE + ".tmp"})
+
+
+def prepare(disk: Disk, root: str, migrate: Migrate) -> Schema:
+    """Make the layout, or check the one that is there."""
+    found = read(disk, root)
+    if found is None:
+        _check_empty(disk, root)
+        if migrate == "check":
+            raise SchemaOutdatedError(root, "there is no storage here yet")
+        found = _make(disk, root)
+    return found
+
+
+def read(disk: Disk, root: str) -> Schema | None:
+    """The schema of the folder, which this release may use; None when it has none."""
+    data = files.get(disk, join(root, MARKER))
+    if data is None:
+        return None
+    try:
+        return _usable(root, checked(data, _SCHEMA) if b'"crc"' in data else _SCHEMA.decode(data))
+    except (CannotReadLine, msgspec.MsgspecError, UnicodeDecodeError) as exc:
+        raise NotAStorageError(root, f"its {MARKER} {exc}") from exc
+
+
+def _usable(root: str, found: Schema) -> Schema:
+    if max(found.min_reader, found.min_writer) > SCHEMA:
+        needs = max(found.min_reader, found.min_writer)
+        raise SchemaTooNewError(root, f"it needs a release that knows schema {needs}, this one knows {SCHEMA}")
+    if found.schema < READS:
+        raise SchemaOutdatedError(root, f"it has schema {found.schema}")
+    return found
+
+
+def _check_empty(disk: Disk, root: str) -> None:
+    foreign = [name for name in disk.names(root) if name not in _OURS]
+    if foreign:
+        raise NotAStorageError(root, f"there is no {MARKER}, but {foreign[0]!r} is in the folder")
+    if disk.stat(root) is not None and not disk.is_folder(root):
+        raise NotAStorageError(root, "it is a file")
+
+
+def _make(disk: Disk, root: str) -> Schema:
+    files.make_folder(disk, root)
+    lock = files.opened(disk, join(root, LOCK))
+    try:
+        lock.lock(shared=False)
+        return read(disk, root) or _fill(disk, root)
+    finally:
+        lock.close()
+
+
+def _fill(disk: Disk, root: str) -> Schema:
+    files.put(disk, join(root, IGNORE), b"*\n")
+    for name in (THREADS, HIDDEN, TRASH, BLOBS):
+        files.make_folder(disk, join(root, name))
+    disk.sync_folder(dirname(root) or ".")
+    made = Schema(schema=SCHEMA, min_reader=SCHEMA, min_writer=SCHEMA)
+    files.put(disk, join(root, MARKER), written(made))  # last: with it, everything else is there
+    return made

@@ -1,0 +1,264 @@
+"""One thread's log, held under its lock: one line is one write, and its sync is the commit.
+
+What a line in the log means after a crash:
+
+    the index knows it              it was committed; if it is bad or gone, the log is damaged
+    last line, not whole            a write that died half-way; it is cut off
+    last line, whole, not indexed   a write that died before it was acknowledged; it is made durable, then believed
+    bad anywhere else               the log is damaged
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from posixpath import dirname, join
+
+import msgspec
+
+from perdure.core.digest import digest_of
+from perdure.core.entries import Entry
+from perdure.core.envelope import EnvelopeError, unseal
+from perdure.core.errors import EntryDamagedError, StorageError
+from perdure.core.ports import Telemetry
+from perdure.core.render import CannotRead
+from perdure.core.threads import ThreadRow
+from perdure.storage.file import index as indexes
+from perdure.storage.file.bodies import payload_of
+from perdure.storage.file.disk import Disk, File
+from perdure.storage.file.index import Index
+from perdure.storage.file.leases import LeaseFile
+from perdure.storage.file.lines import (
+    CannotReadLine,
+    Header,
+    Indexed,
+    Lease,
+    Line,
+    checked,
+    checksum,
+    entry_of,
+    with_lease,
+    written,
+)
+
+LOG, INDEX = "log.jsonl", "index.jsonl"
+_LINE = msgspec.json.Decoder(Line)
+_TAIL = len(b'00000000"}\n')
+
+
+class NeedsCare(Exception):
+    """The log has something to mend, for which a shared lock is not enough."""
+
+
+class Log:
+    """A thread's log between taking its lock and giving it back."""
+
+    def __init__(self, disk: Disk, folder: str, file: File, telemetry: Telemetry, writable: bool) -> None:
+        self.folder = folder
+        self.index = Index(0)
+        self.kept = LeaseFile()
+        self.lease = Lease()
+        self._disk = disk
+        self._file = file
+        self._telemetry = telemetry
+        self._writable = writable
+
+    @property
+    def row(self) -> ThreadRow:
+        """The directory line, with the newest lease."""
+        return with_lease(self.index.row, self.lease)
+
+    def settle(self, kept: LeaseFile) -> None:
+        """Take the lease from the log or from its own file, whichever is newer."""
+        self.kept = kept
+        self.lease = max(self.index.lease, kept.lease, key=lambda lease: lease.turn)
+
+    def refresh(self, known: Index | None, believe: bool = False) -> None:
+        """Bring the index up to the file; raise `NeedsCare` when that takes an exclusive lock.
+
+        With `believe` nothing is mended: for a folder that nobody here may write.
+        """
+        found = self._file.stat()
+        same = known is not None and known.inode == found.inode and known.end <= found.size and self._ends_as(known)
+        self.index = known if known is not None and same else Index(found.inode)
+        committed = indexes.load(self._disk, self._path(INDEX), self.index)
+        if max(self.index.end, committed) > found.size or not self._ends_as(self.index):
+            raise self._lost(found.size)
+        self._catch_up(found.size, committed, believe)
+
+    def _ends_as(self, index: Index) -> bool:
+        """Whether the log still ends, where the index does, with the line that the index knows."""
+        if not index.lines:
+            return True
+        return self._file.read(index.end - _TAIL, _TAIL) == index.lines[-1].sum.encode() + b'"}\n'
+
+    def _catch_up(self, size: int, committed: int, believe: bool) -> None:
+        if size > self.index.end:
+            self._read_on(size, committed, believe)
+        if not believe and self.index.saved != len(self.index.lines):
+            self._needs_care()
+            indexes.save(self._disk, self._path(INDEX), self.index)
+
+    def _needs_care(self) -> None:
+        if not self._writable:
+            raise NeedsCare
+
+    def _read_on(self, size: int, committed: int, believe: bool) -> None:
+        """Take in the lines that the index does not know."""
+        if not believe:
+            self._needs_care()
+        data = self._file.read(self.index.end, size - self.index.end)
+        good, torn = self._lines(data, committed)
+        if torn and not believe:
+            self._cut(size - torn, torn)
+        if good and not believe:
+            self._make_durable(good[-1])
+        for item in good:
+            self._add(item)
+
+    def _lines(self, data: bytes, committed: int) -> tuple[list[Indexed], int]:
+        """Split into whole lines and the number of bytes of a torn one at the end."""
+        good: list[Indexed] = []
+        at = self.index.end
+        *texts, rest = data.split(b"\n")
+        for number, text in enumerate(texts):
+            item = self._line(at, text + b"\n")
+            if item is None and number == len(texts) - 1 and not rest and b"\0" in text and at >= committed:
+                return good, len(text) + 1  # lost sectors of a write that was never acknowledged
+            if item is None:
+                raise self._damaged("fails its checksum", ahead=sum(len(each.line.entries) for each in good))
+            good.append(item)
+            at += item.size
+        if rest and at < committed:
+            raise self._damaged("is cut short, although it had been committed")
+        return good, len(rest)
+
+    def _line(self, at: int, data: bytes) -> Indexed | None:
+        try:
+            line = checked(data, _LINE)
+        except CannotReadLine:
+            return None
+        return Indexed(at, len(data), checksum(data), lean(line))
+
+    def _add(self, item: Indexed) -> None:
+        try:
+            self.index.add(item)
+        except CannotReadLine as exc:
+            raise self._damaged(str(exc)) from exc
+
+    def _cut(self, size: int, torn: int) -> None:
+        self._file.truncate(size)
+        self._file.sync()
+        self._telemetry.count("perdure.file.torn_tails")
+        self._telemetry.log("warning", "cut a write that had died half-way", folder=self.folder, bytes=torn)
+
+    def _make_durable(self, last: Indexed) -> None:
+        # Written again before it is synced: after a failed sync the system takes its copy for clean, and a second
+        # sync alone would report success for bytes that never reached the disk.
+        self._file.write(last.at, self._file.read(last.at, last.size))
+        self._file.sync()
+        self._sync_folders()
+
+    def _sync_folders(self) -> None:
+        self._disk.sync_folder(self.folder)
+        self._disk.sync_folder(dirname(self.folder))
+
+    def append(self, line: Line) -> None:
+        """Commit one write; raise a `StorageError` when it is not known to be durable."""
+        data, at = written(line), self.index.end
+        try:
+            self._file.write(at, data)
+            self._file.sync()
+            if at == 0:
+                self._sync_folders()
+        except StorageError:
+            self._undo(at)
+            raise
+        self.index.add(Indexed(at, len(data), checksum(data), lean(line)))
+        self.lease = line.lease or self.lease
+        indexes.save(self._disk, self._path(INDEX), self.index)
+
+    def cut_after(self, version: int) -> None:
+        """Shorten the log to the line of `version`, once the index that knows more is gone."""
+        first, *rest = self.index.lines  # the first one stays: it says whose log this is
+        last = [first, *(item for item in rest if item.line.entries and item.line.entries[0].version <= version)][-1]
+        self._file.truncate(last.at + last.size)
+        self._file.sync()
+        self.index = Index(0)
+
+    def _undo(self, size: int) -> None:
+        """Take an unacknowledged line away, through another handle; if that fails too, the next one here decides."""
+        self.index = Index(0)  # no longer the file's: it is read again at the next use
+        with suppress(StorageError):
+            file = self._disk.open(self._path(LOG), write=True)
+            if file is not None:
+                try:
+                    file.truncate(size)
+                    file.sync()
+                finally:
+                    file.close()
+
+    def entries(self, headers: Iterable[Header], bodies: bool = True) -> list[Entry]:
+        """The entries of these headers; those that do not change the state without payload unless `bodies`."""
+        lines: dict[int, Line] = {}
+        return [self._entry(header, lines, bodies) for header in headers]
+
+    def _entry(self, header: Header, lines: dict[int, Line], bodies: bool) -> Entry:
+        lean_entry = entry_of(header, None)
+        if not bodies and not lean_entry.changes_state:
+            return lean_entry
+        item, position = self.index.place(header.version)
+        if item.at not in lines:
+            lines.clear()
+            lines[item.at] = self._whole_line(item, header.version)
+        return entry_of(header, self._payload(header, lines[item.at].payload[position]))
+
+    def _whole_line(self, item: Indexed, version: int) -> Line:
+        data = self._file.read(item.at, item.size)
+        try:
+            if checksum(data) != item.sum:
+                raise CannotReadLine("fails its checksum")
+            return checked(data, _LINE)
+        except CannotReadLine as exc:
+            raise EntryDamagedError(self.row.key.id, version, str(exc)) from exc
+
+    def _payload(self, header: Header, text: msgspec.Raw) -> bytes:
+        try:
+            payload = payload_of(text, header.packed)
+        except CannotRead as exc:
+            raise EntryDamagedError(self.row.key.id, header.version, str(exc)) from exc
+        if not _holds(payload, header.digest):
+            raise EntryDamagedError(self.row.key.id, header.version, "fails its digest")
+        return payload
+
+    def _lost(self, size: int) -> EntryDamagedError:
+        """What to say when the log lost something that the index knows."""
+        row = self.index.row
+        kept = [line for line in self.index.lines[:-1] if line.at + line.size <= size]
+        intact = max((header.version for line in kept for header in line.line.entries), default=0)
+        return EntryDamagedError(row.key.id or self.folder, intact + 1, "was committed and is not whole any more",
+                                 intact=intact or None)  # fmt: skip
+
+    def _damaged(self, reason: str, ahead: int = 0) -> EntryDamagedError:
+        row = self.index.row
+        intact = row.head + ahead
+        return EntryDamagedError(row.key.id or self.folder, intact + 1, reason, intact=intact or None)
+
+    def close(self) -> None:
+        """Give the lock back."""
+        self._file.close()
+
+    def _path(self, name: str) -> str:
+        return join(self.folder, name)
+
+
+def lean(line: Line) -> Line:
+    """The line without its bodies."""
+    return msgspec.structs.replace(line, payload=())
+
+
+def _holds(payload: bytes, digest: bytes) -> bool:
+    try:
+        return digest_of(unseal(payload)) == digest
+    except EnvelopeError:
+        return True  # encrypted, or newer than this release: only its reader can tell

@@ -1,0 +1,188 @@
+"""The transactions that only read. Listings read indexes and lease files, never a body."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, matches
+from perdure.core.entries import Entry, EntryKind
+from perdure.core.identity import ThreadKey
+from perdure.core.threads import ThreadQuery, ThreadRow, is_due, listed
+from perdure.core.writes import Restored, Sizes, Snapshot
+from perdure.storage.file import files, leases
+from perdure.storage.file.blobs import Blobs
+from perdure.storage.file.history import History, history
+from perdure.storage.file.lines import checkpoint_of, entry_of
+from perdure.storage.file.logs import HIDDEN, THREADS, Logs
+from perdure.storage.file.snapshots import Snapshots
+
+
+def restore(logs: Logs, key: ThreadKey, at: int | None, after: int | None) -> Restored | None:
+    """The restore of the contract."""
+    with history(logs, key) as found:
+        if found is None:
+            return None
+        top = found.row.head if at is None else min(at, found.row.head)
+        snapshot = _newest_snapshot(logs, found, top) if after is None else None
+        low = after if after is not None else snapshot.version if snapshot else 0
+        pieces = found.headers(low, top)
+        entries = [entry for log, headers in pieces for entry in log.entries(headers, bodies=False)]
+        return Restored(row=found.row, snapshot=snapshot, entries=entries)
+
+
+def _newest_snapshot(logs: Logs, found: History, at: int) -> Snapshot | None:
+    """The newest intact one of the lineage; among equals the thread's own."""
+    known = [
+        (version, base, shelf)
+        for log, span in found.pieces(0, at)
+        for shelf in (Snapshots(logs.disk, log.folder),)
+        for version, base in shelf.versions().items()
+        if version <= span.high
+    ]
+    newest_first = sorted(enumerate(known), key=lambda each: (each[1][0], each[0]), reverse=True)
+    intact = (shelf.get(version, base, found.row.key.id) for _, (version, base, shelf) in newest_first)
+    return next((snapshot for snapshot in intact if snapshot), None)
+
+
+def entries(
+    logs: Logs, key: ThreadKey, after: int, limit: int | None, kinds: Sequence[EntryKind] | None
+) -> list[Entry]:
+    """The entries of the contract."""
+    with history(logs, key) as found:
+        pieces = found.headers(after, found.row.head) if found else []
+        wanted = [
+            (log, header) for log, headers in pieces for header in headers if kinds is None or header.kind in kinds
+        ][:limit]
+        return [entry for log, _ in pieces for entry in log.entries(one for its, one in wanted if its is log)]
+
+
+def headers(
+    logs: Logs, key: ThreadKey, at: int | None, until: int | None, kinds: Sequence[EntryKind] | None, limit: int
+) -> list[Entry]:
+    """The headers of the contract."""
+    with history(logs, key) as found:
+        top = found.row.head if found and at is None else at or 0
+        newest_first = (
+            header for _, each in reversed(found.headers(0, top) if found else []) for header in reversed(each)
+        )
+        wanted = (header for header in newest_first if kinds is None or header.kind in kinds)
+        return [entry_of(one, None) for one in islice((w for w in wanted if until is None or w.micros <= until), limit)]
+
+
+def drop_snapshot(logs: Logs, key: ThreadKey, version: int) -> None:
+    """The drop_snapshot of the contract."""
+    with history(logs, key) as found:
+        for log, span in found.pieces(0, found.row.head) if found else ():
+            if version <= span.high:
+                Snapshots(logs.disk, log.folder).drop(version)
+
+
+def checkpoints(logs: Logs, key: ThreadKey, query: CheckpointQuery) -> list[CheckpointRow]:
+    """The checkpoints of the contract."""
+    with history(logs, key) as found:
+        return _page(found.checkpoints(), query) if found else []
+
+
+def user_checkpoints(logs: Logs, namespace: str, user: str | None, query: CheckpointQuery) -> list[CheckpointRow]:
+    """The user_checkpoints of the contract."""
+    rows = _marks(logs, namespace, user)
+    before = [row for row in rows if query.before is None or row.mark.id < query.before]
+    return [row for row in before if matches(row, query)][: query.limit]
+
+
+def checkpoint(logs: Logs, namespace: str, user: str | None, checkpoint_id: str) -> CheckpointRow | None:
+    """The checkpoint of the contract."""
+    rows = _marks(logs, namespace, user)
+    return next((row for row in rows if row.mark.id == checkpoint_id), None)
+
+
+def _marks(logs: Logs, namespace: str, user: str | None) -> list[CheckpointRow]:
+    rows = [
+        checkpoint_of(mark, log.row.key)
+        for log in logs.all()
+        if _belongs(log.row.key, namespace, user)
+        for mark in log.index.marks
+    ]
+    return sorted(rows, key=lambda row: row.mark.id, reverse=True)
+
+
+def _belongs(key: ThreadKey, namespace: str, user: str | None) -> bool:
+    return key.namespace == namespace and (user is None or key.user == user)
+
+
+def _page(rows: Sequence[CheckpointRow], query: CheckpointQuery) -> list[CheckpointRow]:
+    start = 0
+    if query.before is not None:
+        start = next((at + 1 for at, row in enumerate(rows) if row.mark.id == query.before), len(rows))
+    return [row for row in rows[start:] if matches(row, query)][: query.limit]
+
+
+def thread(logs: Logs, key: ThreadKey) -> ThreadRow | None:
+    """The thread of the contract."""
+    with logs.reading(logs.folder(key)) as log:
+        return log.row if log else None
+
+
+def find(logs: Logs, namespace: str, thread_id: str) -> list[ThreadRow]:
+    """The find of the contract."""
+    return [log.row for log in logs.all() if log.row.key.id == thread_id and log.row.key.namespace == namespace]
+
+
+def threads(logs: Logs, query: ThreadQuery) -> list[ThreadRow]:
+    """The threads of the contract."""
+    rows = [log.row for log in logs.all() if listed(log.row, query)]
+    return sorted(rows, key=lambda row: (row.updated, row.uid), reverse=True)[: query.limit]
+
+
+def due(logs: Logs, namespace: str, now: int, limit: int) -> list[ThreadRow]:
+    """The due of the contract: one small file is read per thread, a log only where that file says to look."""
+    rows: list[ThreadRow] = []
+    for folder in logs.folders():
+        look_at = leases.read(logs.disk, folder, folder, 0).look_at
+        row = _row(logs, folder) if look_at is not None and look_at <= now else None
+        if row is not None and row.key.namespace == namespace and is_due(row, now):
+            rows.append(row)
+    return sorted(rows, key=lambda row: leases.due_at(row) or 0)[:limit]
+
+
+def _row(logs: Logs, folder: str) -> ThreadRow | None:
+    with logs.reading(folder) as log:
+        return log.row if log else None
+
+
+def used_blobs(logs: Logs, blobs: Blobs) -> dict[str, set[str]]:
+    """The digests that logs and bases refer to, by user."""
+    used: dict[str, set[str]] = {}
+    for place in (THREADS, HIDDEN):
+        for log in logs.all(place):
+            held = Snapshots(logs.disk, log.folder).base_blobs(log.row.key.id)
+            digests = used.setdefault(blobs.scope(log.row.key), set())
+            digests.update(digest.hex() for digest in (*log.index.blobs, *held))
+    return used
+
+
+def sizes(logs: Logs, blobs: Blobs, key: ThreadKey | None) -> Sizes:
+    """The sizes of the contract."""
+    folders = [logs.folder(key)] if key else [*logs.folders(), *logs.folders(HIDDEN)]
+    parts = [part for folder in folders if (part := _sizes(logs, folder))]
+    large = [] if key else blobs.sizes()
+    return Sizes(
+        threads=len(parts),
+        entries=sum(part[0] for part in parts),
+        entry_bytes=sum(part[1] for part in parts),
+        snapshots=sum(len(part[2]) for part in parts),
+        snapshot_bytes=sum(sum(part[2]) for part in parts),
+        checkpoints=sum(part[3] for part in parts),
+        blobs=len(large),
+        blob_bytes=sum(large),
+        disk_bytes=sum(files.tree_sizes(logs.disk, logs.root)),
+    )
+
+
+def _sizes(logs: Logs, folder: str) -> tuple[int, int, list[int], int] | None:
+    with logs.reading(folder) as log:
+        if log is None:
+            return None
+        payloads = [header.size for header in log.index.headers]
+        return len(payloads), sum(payloads), Snapshots(logs.disk, folder).sizes(), len(log.index.marks)

@@ -1,0 +1,142 @@
+"""A folder of readable files that keeps the whole contract, for tests and small tools.
+
+One thread's operations cost what they touch. Listings over many threads, `due` and `find` look into each thread's
+folder (index and lease, never a body): right for hundreds of threads, not for a hundred thousand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from os.path import abspath
+from posixpath import join
+from typing import TypeVar
+
+from perdure.core.checkpoint import CheckpointQuery, CheckpointRow
+from perdure.core.entries import Entry, EntryKind
+from perdure.core.identity import ThreadKey
+from perdure.core.ports import Silence, Telemetry
+from perdure.core.threads import Lease, ThreadQuery, ThreadRow
+from perdure.core.writes import (
+    Appended,
+    Restored,
+    RowChange,
+    Sizes,
+    Snapshot,
+    Write,
+    claimed,
+    lease_of,
+    released,
+    renewed,
+)
+from perdure.storage.contract import BLOB_GRACE, Migrate, Schema
+from perdure.storage.file import deletion, layout, reading, writing
+from perdure.storage.file.blobs import Blobs
+from perdure.storage.file.disk import Disk, RealDisk
+from perdure.storage.file.logs import BLOBS, Logs
+from perdure.storage.ports import Port
+
+T = TypeVar("T")
+
+
+class FileStorage:
+    """Keeps each thread in a folder of its own: a log of JSON lines, snapshots, a lease."""
+
+    def __init__(self, path: str, *, port: Port, disk: Disk | None = None, telemetry: Telemetry | None = None) -> None:
+        self._root = abspath(path)
+        self._port = port
+        self._disk = disk or RealDisk()
+        self._logs = Logs(self._disk, self._root, telemetry or Silence())
+        self._blobs = Blobs(self._disk, join(self._root, BLOBS))
+
+    async def setup(self, migrate: Migrate = "auto") -> Schema:
+        return await self._port.run(lambda: self._setup(migrate))
+
+    def _setup(self, migrate: Migrate) -> Schema:
+        schema = layout.prepare(self._disk, self._root, migrate)
+        if migrate == "auto":
+            deletion.clean(self._logs)
+        return schema
+
+    def migration(self) -> Sequence[str]:
+        return layout.STEPS
+
+    async def append(self, write: Write) -> Appended:
+        return await self._port.run(lambda: writing.append(self._logs, self._blobs, write))
+
+    async def restore(self, key: ThreadKey, *, at: int | None = None, after: int | None = None) -> Restored | None:
+        return await self._port.run(lambda: reading.restore(self._logs, key, at, after))
+
+    async def entries(
+        self, key: ThreadKey, *, after: int = 0, limit: int | None = None, kinds: Sequence[EntryKind] | None = None
+    ) -> list[Entry]:
+        return await self._port.run(lambda: reading.entries(self._logs, key, after, limit, kinds))
+
+    async def headers(
+        self,
+        key: ThreadKey,
+        *,
+        at: int | None = None,
+        until: int | None = None,
+        kinds: Sequence[EntryKind] | None = None,
+        limit: int = 1,
+    ) -> list[Entry]:
+        return await self._port.run(lambda: reading.headers(self._logs, key, at, until, kinds, limit))
+
+    async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
+        return await self._port.run(lambda: writing.put_snapshot(self._logs, key, uid, snapshot))
+
+    async def drop_snapshot(self, key: ThreadKey, version: int) -> None:
+        await self._port.run(lambda: reading.drop_snapshot(self._logs, key, version))
+
+    async def checkpoints(self, key: ThreadKey, query: CheckpointQuery) -> list[CheckpointRow]:
+        return await self._port.run(lambda: reading.checkpoints(self._logs, key, query))
+
+    async def user_checkpoints(self, namespace: str, user: str | None, query: CheckpointQuery) -> list[CheckpointRow]:
+        return await self._port.run(lambda: reading.user_checkpoints(self._logs, namespace, user, query))
+
+    async def checkpoint(self, namespace: str, user: str | None, checkpoint_id: str) -> CheckpointRow | None:
+        return await self._port.run(lambda: reading.checkpoint(self._logs, namespace, user, checkpoint_id))
+
+    async def thread(self, key: ThreadKey) -> ThreadRow | None:
+        return await self._port.run(lambda: reading.thread(self._logs, key))
+
+    async def find(self, namespace: str, thread_id: str) -> list[ThreadRow]:
+        return await self._port.run(lambda: reading.find(self._logs, namespace, thread_id))
+
+    async def threads(self, query: ThreadQuery) -> list[ThreadRow]:
+        return await self._port.run(lambda: reading.threads(self._logs, query))
+
+    async def fork(self, source: ThreadKey, version: int, target: ThreadRow) -> ThreadRow:
+        return await self._port.run(lambda: writing.fork(self._logs, source, version, target))
+
+    async def delete(self, key: ThreadKey) -> bool:
+        return await self._port.run(lambda: deletion.delete(self._logs, key))
+
+    async def claim(self, key: ThreadKey, owner: str, *, until: int, now: int, take_from: str | None = None) -> Lease:
+        return lease_of(await self._change(key, lambda row: claimed(row, owner, until, now, take_from)))
+
+    async def renew(self, key: ThreadKey, epoch: int, *, until: int) -> Lease:
+        return lease_of(await self._change(key, lambda row: renewed(row, epoch, until)))
+
+    async def release(self, key: ThreadKey, epoch: int, *, wake_at: int | None = None) -> None:
+        await self._change(key, lambda row: released(row, epoch, wake_at))
+
+    async def _change(self, key: ThreadKey, change: RowChange) -> ThreadRow:
+        return await self._port.run(lambda: writing.change_lease(self._logs, key, change))
+
+    async def due(self, namespace: str, now: int, limit: int = 100) -> list[ThreadRow]:
+        """Threads whose lease or timer ran out, oldest first; found by a scan of the small lease files."""
+        return await self._port.run(lambda: reading.due(self._logs, namespace, now, limit))
+
+    async def blobs(self, key: ThreadKey, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        return await self._port.run(lambda: self._blobs.get(key, digests))
+
+    async def sweep_blobs(self, now: int) -> int:
+        used: Callable[[], dict[str, set[str]]] = lambda: reading.used_blobs(self._logs, self._blobs)  # noqa: E731
+        return await self._port.run(lambda: self._blobs.sweep(now - BLOB_GRACE, used))
+
+    async def sizes(self, key: ThreadKey | None = None) -> Sizes:
+        return await self._port.run(lambda: reading.sizes(self._logs, self._blobs, key))
+
+    async def close(self) -> None:
+        self._port.close()

@@ -1,0 +1,160 @@
+"""The transactions that change a thread: append, fork, leases, snapshots."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, nullcontext
+from posixpath import join
+
+from perdure.core.checkpoint import CheckpointRow
+from perdure.core.entries import Entry
+from perdure.core.errors import NotFoundError, ThreadExistsError
+from perdure.core.identity import ThreadKey
+from perdure.core.threads import ThreadRow
+from perdure.core.writes import (
+    Appended,
+    RowChange,
+    Snapshot,
+    Write,
+    accepted,
+    admit,
+    checkpoint_row,
+    found_again,
+    same_request,
+    stamped,
+)
+from perdure.storage.file import files, leases
+from perdure.storage.file.blobs import Blobs
+from perdure.storage.file.bodies import is_packed, shown
+from perdure.storage.file.history import ancestry
+from perdure.storage.file.lines import (
+    NOBODY,
+    ForkMark,
+    Lease,
+    Line,
+    Mark,
+    change_between,
+    checkpoint_of,
+    header_of,
+    lease_in,
+    mark_of,
+    written,
+)
+from perdure.storage.file.log import Log
+from perdure.storage.file.logs import Logs, name_of
+from perdure.storage.file.snapshots import Snapshots
+
+FORKS = "forks"
+
+
+def append(logs: Logs, blobs: Blobs, write: Write) -> Appended:
+    """The append of the contract."""
+    folder = logs.folder(write.key)
+    if not logs.disk.is_folder(folder):
+        admit(None, write)  # refused before anything is made
+    with blobs.held(blobs.scope(write.key)) if write.blobs else nullcontext(), logs.writing(folder, create=True) as log:
+        assert log is not None  # noqa: S101  # made when absent
+        return _again(log, write) or _append(log, blobs, logs, write)
+
+
+def _again(log: Log, write: Write) -> Appended | None:
+    """The answer to a write that stands already."""
+    if not log.index.lines:
+        return None
+    first = log.index.keys.get(write.idem_key) if write.idem_key is not None else None
+    if first is not None:
+        same_request(write, log.index.header(first).request, first)
+    else:
+        first = _retried(log, write)
+    return None if first is None else _found(log, write, first)
+
+
+def _retried(log: Log, write: Write) -> int | None:
+    if write.since is not None:
+        return log.index.written_at(write.write_id, write.since)
+    stale = write.expected not in (None, log.row.state_version)
+    return log.index.written_at(write.write_id, write.expected or 0) if stale else None
+
+
+def _found(log: Log, write: Write, first: int) -> Appended:
+    def mark_at(version: int) -> CheckpointRow | None:
+        mark = log.index.mark_at(version)
+        return checkpoint_of(mark, write.key) if mark else None
+
+    return found_again(log.row, map(log.index.header, range(first, log.row.head + 1)), mark_at)
+
+
+def _append(log: Log, blobs: Blobs, logs: Logs, write: Write) -> Appended:
+    before = admit(log.row if log.index.lines else None, write)
+    after, entries = stamped(before, write)
+    mark = checkpoint_row(before, after, write.checkpoint) if write.checkpoint else None
+    line = _line(log, write, after, entries, mark_of(mark) if mark else None)
+    # What the line refers to has to be durable before the line is.
+    if write.blobs:
+        blobs.put(write.key, write.blobs, write.micros)
+    leases.announce(logs.disk, log.folder, log.kept, after)
+    log.append(line)
+    return accepted(before, after, entries, mark)
+
+
+def _line(log: Log, write: Write, after: ThreadRow, entries: list[Entry], mark: Mark | None) -> Line:
+    headers = tuple(header_of(entry, is_packed(entry.payload or b"")) for entry in entries)
+    return Line(
+        entries=headers,
+        changed=change_between(log.index.row if log.index.lines else NOBODY, after, headers),
+        checkpoint=mark,
+        lease=_changed_lease(log, after),
+        blobs=tuple(blob.digest for blob in write.blobs),
+        payload=tuple(shown(entry.payload or b"") for entry in entries),
+    )
+
+
+def _changed_lease(log: Log, after: ThreadRow) -> Lease | None:
+    unchanged = lease_in(after, log.lease.turn) == log.lease
+    return None if unchanged else lease_in(after, log.lease.turn + 1)
+
+
+def fork(logs: Logs, source: ThreadKey, version: int, target: ThreadRow) -> ThreadRow:
+    """The fork of the contract."""
+    with logs.writing(logs.folder(source)) as log, ExitStack() as stack:
+        if log is None or not 0 <= version <= log.row.head:
+            raise NotFoundError(f"version {version} of thread {source.id!r}")
+        _check_free(logs, target.key)
+        row = ancestry(logs, log, stack).forked(version, target)
+        made = stack.enter_context(logs.writing(logs.folder(target.key), create=True))
+        _check_free(logs, target.key)
+        assert made is not None  # noqa: S101  # made when absent
+        _need(logs, log.folder, row)
+        made.append(Line(changed=change_between(NOBODY, row, ()), parent=source.digest()))
+        return made.row
+
+
+def _check_free(logs: Logs, key: ThreadKey) -> None:
+    """Looked at without the lock first: two forks onto each other's threads would wait for each other."""
+    if logs.born(logs.folder(key)) is not None:
+        raise ThreadExistsError(key.id)
+
+
+def _need(logs: Logs, parent: str, child: ThreadRow) -> None:
+    """Tell the parent, before the fork exists, that it is needed; a mark without its fork is ignored."""
+    files.make_folder(logs.disk, join(parent, FORKS))
+    mark = ForkMark(child.uid, child.key.digest(), child.parent_version)
+    files.put(logs.disk, join(parent, FORKS, name_of(child.uid)), written(mark))
+
+
+def change_lease(logs: Logs, key: ThreadKey, change: RowChange) -> ThreadRow:
+    """Claim, renew or release, as `change` says."""
+    with logs.writing(logs.folder(key)) as log:
+        if log is None:
+            raise NotFoundError(f"thread {key.id!r}")
+        row = change(log.row)
+        leases.keep(logs.disk, log.folder, row, log.lease.turn + 1)
+        return row
+
+
+def put_snapshot(logs: Logs, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
+    """The put_snapshot of the contract."""
+    with logs.writing(logs.folder(key)) as log:
+        if log is None or log.row.uid != uid:
+            return False
+        Snapshots(logs.disk, log.folder).put(snapshot)
+        return True

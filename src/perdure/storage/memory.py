@@ -1,0 +1,389 @@
+"""The storage that lives as long as its process: for tests and small tools, and the plainest form of the contract."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import msgspec
+
+from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, matches
+from perdure.core.entries import Entry, EntryKind
+from perdure.core.errors import NotFoundError, StorageClosedError, ThreadExistsError
+from perdure.core.identity import ThreadKey
+from perdure.core.ports import Silence, Telemetry
+from perdure.core.threads import Lease, ThreadQuery, ThreadRow, is_due, listed
+from perdure.core.writes import (
+    Appended,
+    Restored,
+    RowChange,
+    Sizes,
+    Snapshot,
+    Write,
+    accepted,
+    admit,
+    checkpoint_row,
+    claimed,
+    found_again,
+    lease_of,
+    released,
+    renewed,
+    same_request,
+    stamped,
+)
+from perdure.storage.contract import BLOB_GRACE, SCHEMA, Migrate, Schema
+from perdure.storage.lineage import Span, spans
+
+
+class _Log:
+    """Everything kept for one thread."""
+
+    def __init__(self, row: ThreadRow) -> None:
+        self.row = row
+        self.entries: list[Entry] = []
+        self.snapshots: dict[int, Snapshot] = {}
+        self.checkpoints: list[CheckpointRow] = []
+        self.keys: dict[str, int] = {}
+        self.blobs: dict[bytes, int] = {}  # by digest: the first version that refers to it
+
+    def within(self, span: Span) -> list[Entry]:
+        start = self.row.parent_version
+        return self.entries[max(span.low - start, 0) : max(span.high - start, 0)]
+
+    def at(self, version: int) -> Entry:
+        return self.entries[version - self.row.parent_version - 1]
+
+
+class _Blob:
+    def __init__(self, payload: bytes) -> None:
+        self.payload = payload
+        self.touched = 0
+
+
+class MemoryStorage:
+    """Keeps the whole contract in dicts, under one lock."""
+
+    def __init__(self, *, telemetry: Telemetry | None = None) -> None:
+        self._telemetry = telemetry or Silence()
+        self._lock = threading.RLock()
+        self._by_key: dict[ThreadKey, str] = {}
+        self._logs: dict[str, _Log] = {}
+        self._blobs: dict[tuple[str, str, bytes], _Blob] = {}
+        self._closed = False
+
+    async def setup(self, migrate: Migrate = "auto") -> Schema:
+        self._check_open()
+        return Schema(schema=SCHEMA, min_reader=SCHEMA, min_writer=SCHEMA)
+
+    def migration(self) -> Sequence[str]:
+        return ()
+
+    async def append(self, write: Write) -> Appended:
+        with self._open():
+            log = self._log(write.key)
+            again = log and self._again(log, write)
+            if again:
+                return again
+            before = admit(log.row if log else None, write)
+            after, entries = stamped(before, write)
+            log = log or self._make(before)
+            return self._commit(log, write, before, after, entries)
+
+    def _again(self, log: _Log, write: Write) -> Appended | None:
+        first = log.keys.get(write.idem_key) if write.idem_key is not None else None
+        if first is not None:
+            same_request(write, log.at(first).request, first)
+        else:
+            first = self._retried(log, write)
+        if first is None:
+            return None
+        return found_again(log.row, log.within(Span(first - 1, log.row.head)), lambda last: _mark_at(log, last))
+
+    def _retried(self, log: _Log, write: Write) -> int | None:
+        since = write.since if write.since is not None else write.expected
+        stale = write.since is not None or write.expected not in (None, log.row.state_version)
+        newer = log.within(Span(since or 0, log.row.head)) if stale else ()
+        return next((entry.version for entry in newer if entry.write_id == write.write_id), None)
+
+    def _commit(self, log: _Log, write: Write, before: ThreadRow, after: ThreadRow, entries: list[Entry]) -> Appended:
+        log.row = after
+        log.entries.extend(entries)
+        if write.idem_key is not None:
+            log.keys[write.idem_key] = entries[0].version
+        for blob in write.blobs:
+            kept = self._blobs.setdefault((write.key.namespace, write.key.user, blob.digest), _Blob(blob.payload))
+            kept.touched = max(kept.touched, write.micros)
+            log.blobs.setdefault(blob.digest, after.head)
+        mark = checkpoint_row(before, after, write.checkpoint) if write.checkpoint else None
+        log.checkpoints.extend((mark,) if mark else ())
+        return accepted(before, after, entries, mark)
+
+    def _make(self, row: ThreadRow) -> _Log:
+        self._by_key[row.key] = row.uid
+        log = self._logs[row.uid] = _Log(row)
+        return log
+
+    async def restore(self, key: ThreadKey, *, at: int | None = None, after: int | None = None) -> Restored | None:
+        with self._open():
+            log = self._log(key)
+            if log is None:
+                return None
+            top = log.row.head if at is None else at
+            snapshot = self._newest_snapshot(log, top) if after is None else None
+            low = after if after is not None else snapshot.version if snapshot else 0
+            entries = [_lean(entry) for entry in self._range(log, low, top)]
+            return Restored(row=log.row, snapshot=snapshot, entries=entries)
+
+    async def entries(
+        self, key: ThreadKey, *, after: int = 0, limit: int | None = None, kinds: Sequence[EntryKind] | None = None
+    ) -> list[Entry]:
+        with self._open():
+            log = self._log(key)
+            found = self._range(log, after, log.row.head) if log else []
+            return [entry for entry in found if kinds is None or entry.kind in kinds][:limit]
+
+    async def headers(
+        self,
+        key: ThreadKey,
+        *,
+        at: int | None = None,
+        until: int | None = None,
+        kinds: Sequence[EntryKind] | None = None,
+        limit: int = 1,
+    ) -> list[Entry]:
+        with self._open():
+            log = self._log(key)
+            newest = self._newest_first(log, log.row.head if at is None else at) if log else iter(())
+            wanted = (
+                msgspec.structs.replace(entry, payload=None)
+                for entry in newest
+                if (until is None or entry.micros <= until) and (kinds is None or entry.kind in kinds)
+            )
+            return list(islice(wanted, limit))
+
+    async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
+        with self._open():
+            log = self._log(key)
+            if log is None or log.row.uid != uid:
+                return False
+            known = log.snapshots.get(snapshot.version)
+            if known is None or snapshot.base or not known.base:
+                log.snapshots[snapshot.version] = snapshot
+            for digest in snapshot.blobs:
+                log.blobs.setdefault(digest, snapshot.version)
+            return True
+
+    async def drop_snapshot(self, key: ThreadKey, version: int) -> None:
+        with self._open():
+            log = self._log(key)
+            for each, span in self._spans(log, log.row.head) if log else ():
+                known = each.snapshots.get(version)
+                if known and not known.base and version <= span.high:
+                    del each.snapshots[version]
+
+    async def checkpoints(self, key: ThreadKey, query: CheckpointQuery) -> list[CheckpointRow]:
+        with self._open():
+            log = self._log(key)
+            return _page(self._marks(log), query) if log else []
+
+    async def user_checkpoints(self, namespace: str, user: str | None, query: CheckpointQuery) -> list[CheckpointRow]:
+        with self._open():
+            marks = (mark for log in self._visible(namespace, user) for mark in log.checkpoints)
+            rows = [mark for mark in marks if query.before is None or mark.mark.id < query.before]
+            newest = sorted(rows, key=lambda row: row.mark.id, reverse=True)
+            return [row for row in newest if matches(row, query)][: query.limit]
+
+    async def checkpoint(self, namespace: str, user: str | None, checkpoint_id: str) -> CheckpointRow | None:
+        with self._open():
+            rows = (mark for log in self._visible(namespace, user) for mark in log.checkpoints)
+            return next((mark for mark in rows if mark.mark.id == checkpoint_id), None)
+
+    async def thread(self, key: ThreadKey) -> ThreadRow | None:
+        with self._open():
+            log = self._log(key)
+            return log.row if log else None
+
+    async def find(self, namespace: str, thread_id: str) -> list[ThreadRow]:
+        with self._open():
+            return [log.row for log in self._visible(namespace, None) if log.row.key.id == thread_id]
+
+    async def threads(self, query: ThreadQuery) -> list[ThreadRow]:
+        with self._open():
+            rows = [log.row for log in self._visible(query.namespace, query.user) if listed(log.row, query)]
+            return sorted(rows, key=lambda row: (row.updated, row.uid), reverse=True)[: query.limit]
+
+    async def fork(self, source: ThreadKey, version: int, target: ThreadRow) -> ThreadRow:
+        with self._open():
+            log = self._log(source)
+            if log is None or not 0 <= version <= log.row.head:
+                raise NotFoundError(f"version {version} of thread {source.id!r}")
+            if target.key in self._by_key:
+                raise ThreadExistsError(target.key.id)
+            return self._make(self._forked(log, version, target)).row
+
+    def _forked(self, log: _Log, version: int, target: ThreadRow) -> ThreadRow:
+        last = next(self._newest_first(log, version), None)
+        state = next((entry for entry in self._newest_first(log, version) if entry.changes_state), None)
+        mark = next((mark for mark in self._marks(log) if mark.entry <= version), None)
+        return msgspec.structs.replace(
+            target,
+            head=version,
+            state_version=state.version if state else 0,
+            head_digest=last.chain if last else target.head_digest,
+            last_checkpoint=mark.mark.id if mark else None,
+            parent_uid=log.row.uid,
+            parent_version=version,
+            updated=max(target.created, last.micros if last else 0),
+        )
+
+    async def delete(self, key: ThreadKey) -> bool:
+        with self._open():
+            uid = self._by_key.pop(key, None)
+            self._free(uid)
+            return uid is not None
+
+    def _free(self, uid: str | None) -> None:
+        """Drop a thread that nobody can see and no fork needs, and then its parent if that was waiting for it."""
+        log = self._logs.get(uid) if uid else None
+        if log is None or self._by_key.get(log.row.key) == uid:
+            return
+        children = [each.row.parent_version for each in self._logs.values() if each.row.parent_uid == uid]
+        if children:
+            _trim(log, max(children))
+        else:
+            del self._logs[log.row.uid]
+            self._free(log.row.parent_uid)
+
+    async def claim(self, key: ThreadKey, owner: str, *, until: int, now: int, take_from: str | None = None) -> Lease:
+        return lease_of(self._change(key, lambda row: claimed(row, owner, until, now, take_from)))
+
+    async def renew(self, key: ThreadKey, epoch: int, *, until: int) -> Lease:
+        return lease_of(self._change(key, lambda row: renewed(row, epoch, until)))
+
+    async def release(self, key: ThreadKey, epoch: int, *, wake_at: int | None = None) -> None:
+        self._change(key, lambda row: released(row, epoch, wake_at))
+
+    def _change(self, key: ThreadKey, change: RowChange) -> ThreadRow:
+        with self._open():
+            log = self._log(key)
+            if log is None:
+                raise NotFoundError(f"thread {key.id!r}")
+            log.row = change(log.row)
+            return log.row
+
+    async def due(self, namespace: str, now: int, limit: int = 100) -> list[ThreadRow]:
+        with self._open():
+            rows = [log.row for log in self._visible(namespace, None) if is_due(log.row, now)]
+            return sorted(rows, key=_due_at)[:limit]
+
+    async def blobs(self, key: ThreadKey, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        with self._open():
+            found = {digest: self._blobs.get((key.namespace, key.user, digest)) for digest in digests}
+            return {digest: blob.payload for digest, blob in found.items() if blob}
+
+    async def sweep_blobs(self, now: int) -> int:
+        with self._open():
+            keys = ((log.row.key, log.blobs) for log in self._logs.values())
+            used = {(key.namespace, key.user, digest) for key, digests in keys for digest in digests}
+            old = [key for key, blob in self._blobs.items() if key not in used and blob.touched <= now - BLOB_GRACE]
+            for key in old:
+                del self._blobs[key]
+            return len(old)
+
+    async def sizes(self, key: ThreadKey | None = None) -> Sizes:
+        with self._open():
+            log = self._log(key) if key else None
+            logs = list(self._logs.values()) if key is None else [log] if log else []
+            return _sizes(logs, [] if key else list(self._blobs.values()))
+
+    async def close(self) -> None:
+        self._closed = True
+
+    def _open(self) -> threading.RLock:
+        self._check_open()
+        return self._lock  # type: ignore[return-value]
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StorageClosedError("memory://", "the storage is closed")
+
+    def _log(self, key: ThreadKey) -> _Log | None:
+        uid = self._by_key.get(key)
+        return self._logs[uid] if uid else None
+
+    def _visible(self, namespace: str, user: str | None) -> Iterator[_Log]:
+        for key, uid in self._by_key.items():
+            if key.namespace == namespace and (user is None or key.user == user):
+                yield self._logs[uid]
+
+    def _lineage(self, log: _Log) -> list[_Log]:
+        found = [log]
+        while found[-1].row.parent_uid:
+            found.append(self._logs[found[-1].row.parent_uid])
+        return found
+
+    def _spans(self, log: _Log, at: int) -> list[tuple[_Log, Span]]:
+        logs = self._lineage(log)
+        return list(zip(logs, spans([(each.row.parent_version, each.row.head) for each in logs], at), strict=True))
+
+    def _range(self, log: _Log, low: int, high: int) -> list[Entry]:
+        pieces = [(each, Span(max(span.low, low), span.high)) for each, span in self._spans(log, high)]
+        return [entry for each, span in reversed(pieces) for entry in each.within(span)]
+
+    def _newest_first(self, log: _Log, at: int) -> Iterator[Entry]:
+        for each, span in self._spans(log, at):
+            yield from map(each.at, range(span.high, span.low, -1))
+
+    def _newest_snapshot(self, log: _Log, at: int) -> Snapshot | None:
+        pieces = self._spans(log, at)
+        found = [snap for each, span in pieces for snap in each.snapshots.values() if snap.version <= span.high]
+        return max(found, key=lambda snapshot: snapshot.version, default=None)
+
+    def _marks(self, log: _Log) -> list[CheckpointRow]:
+        pieces = self._spans(log, log.row.head)
+        rows = [mark for each, span in pieces for mark in reversed(each.checkpoints) if mark.entry <= span.high]
+        return [msgspec.structs.replace(row, thread_id=log.row.key.id, user=log.row.key.user) for row in rows]
+
+
+def _mark_at(log: _Log, entry: int) -> CheckpointRow | None:
+    return next((mark for mark in log.checkpoints if mark.entry == entry), None)
+
+
+def _page(rows: Sequence[CheckpointRow], query: CheckpointQuery) -> list[CheckpointRow]:
+    start = 0
+    if query.before is not None:
+        start = next((at + 1 for at, row in enumerate(rows) if row.mark.id == query.before), len(rows))
+    return [row for row in rows[start:] if matches(row, query)][: query.limit]
+
+
+def _trim(log: _Log, version: int) -> None:
+    """Keep of a deleted thread only what its forks need."""
+    del log.entries[max(version - log.row.parent_version, 0) :]
+    log.snapshots = {at: snapshot for at, snapshot in log.snapshots.items() if at <= version}
+    log.checkpoints = [mark for mark in log.checkpoints if mark.entry <= version]
+    log.blobs = {digest: first for digest, first in log.blobs.items() if first <= version}
+
+
+def _lean(entry: Entry) -> Entry:
+    return entry if entry.changes_state else msgspec.structs.replace(entry, payload=None)
+
+
+def _due_at(row: ThreadRow) -> int:
+    return row.lease_until if row.lease_owner is not None else row.wake_at or 0
+
+
+def _sizes(logs: Sequence[_Log], blobs: Sequence[_Blob]) -> Sizes:
+    entries = [entry for log in logs for entry in log.entries]
+    snapshots = [snapshot for log in logs for snapshot in log.snapshots.values()]
+    return Sizes(
+        threads=len(logs),
+        entries=len(entries),
+        entry_bytes=sum(len(entry.payload or b"") for entry in entries),
+        snapshots=len(snapshots),
+        snapshot_bytes=sum(len(snapshot.payload) for snapshot in snapshots),
+        checkpoints=sum(len(log.checkpoints) for log in logs),
+        blobs=len(blobs),
+        blob_bytes=sum(len(blob.payload) for blob in blobs),
+        disk_bytes=0,
+    )

@@ -1,0 +1,117 @@
+"""Where a transaction runs: in place for synchronous callers, on a thread of its own for asynchronous ones."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from perdure.core.errors import ForkedProcessError, StorageClosedError
+
+T = TypeVar("T")
+
+
+class Port(Protocol):
+    """Runs one whole transaction."""
+
+    async def run(self, work: Callable[[], T]) -> T: ...
+
+    def close(self) -> None: ...
+
+
+class InPlace:
+    """Runs work at once, one thread at a time; never waits for an event loop."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self._lock = threading.RLock()
+        self._pid = os.getpid()
+        self._closed = False
+
+    async def run(self, work: Callable[[], T]) -> T:
+        check_usable(self._place, self._pid, self._closed)
+        with self._lock:
+            return work()
+
+    def close(self) -> None:
+        self._closed = True
+
+
+class Worker:
+    """Runs work on one thread, in order of arrival, so that a sync to disk never holds up the event loop."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self._pid = os.getpid()
+        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Answer] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    async def run(self, work: Callable[[], T]) -> T:
+        check_usable(self._place, self._pid, self._closed)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name=f"perdure {self._place}", daemon=True)
+            self._thread.start()
+        answer = Answer()
+        self._jobs.put((work, answer))
+        return await answer.future
+
+    def _serve(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            work, answer = job
+            if answer.wanted():
+                answer.settle(*outcome(work))
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._thread is not None and self._pid == os.getpid():
+            self._jobs.put(None)
+            self._thread.join()
+
+
+class Answer:
+    """A future of the caller's event loop that another thread settles."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self._loop.create_future()
+
+    def wanted(self) -> bool:
+        """Whether the caller still waits; work that was cancelled before it began is not begun."""
+        return not self.future.cancelled()
+
+    def settle(self, value: Any, error: BaseException | None) -> None:
+        """Hand the outcome to the caller; a loop that is gone has nobody left to tell."""
+        try:
+            self._loop.call_soon_threadsafe(self._set, value, error)
+        except RuntimeError:
+            return
+
+    def _set(self, value: Any, error: BaseException | None) -> None:
+        if self.future.done():
+            return
+        if error is None:
+            self.future.set_result(value)
+        else:
+            self.future.set_exception(error)
+
+
+def outcome(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    """Run `work` and return its value or its error."""
+    try:
+        return work(), None
+    except BaseException as exc:  # handed to the caller, whatever it is
+        return None, exc
+
+
+def check_usable(place: str, pid: int, closed: bool) -> None:
+    """Raise when a storage is closed or was inherited through os.fork."""
+    if closed:
+        raise StorageClosedError(place, "the storage is closed")
+    if pid != os.getpid():
+        raise ForkedProcessError(place, f"opened by process {pid}, used by {os.getpid()}")

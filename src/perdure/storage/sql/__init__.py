@@ -1,0 +1,1 @@
+"""What the SQL databases share: the layout, the statements and the transactions."""

@@ -1,0 +1,264 @@
+"""The transactions that only look: restore, entries, lists, sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, matches
+from perdure.core.entries import Entry, EntryKind
+from perdure.core.identity import ThreadKey
+from perdure.core.threads import ThreadQuery, ThreadRow, listed
+from perdure.core.writes import Restored, Sizes, Snapshot, written_together
+from perdure.storage.lineage import Span, spans
+from perdure.storage.sql import statements as sql
+from perdure.storage.sql.rows import (
+    VERSIONS,
+    Row,
+    StoredThread,
+    checkpoint_of,
+    entry_of,
+    snapshot_of,
+    thread_of,
+)
+from perdure.storage.sql.transactions import Transaction
+
+_PAGE = 200  # rows fetched at a time while a filter that only core knows thins them out
+_TOGETHER = 16  # most writes have fewer entries
+_EVERYTHING = (0, (1 << 63) - 1)
+_LAST = (1 << 62, "\U0010ffff")
+
+
+async def thread(tx: Transaction, key: ThreadKey) -> StoredThread | None:
+    """The thread that can be seen under this key."""
+    rows = await tx.rows(sql.THREAD, (bytes.fromhex(key.digest()),))
+    return thread_of(rows[0]) if rows else None
+
+
+async def lineage(tx: Transaction, stored: StoredThread | None) -> list[StoredThread]:
+    """A thread and the threads it was forked from, the nearest first."""
+    found: list[StoredThread] = []
+    while stored is not None:
+        found.append(stored)
+        parent = stored.row.parent_uid
+        rows = await tx.rows(sql.THREAD_BY_UID, (parent,)) if parent else []
+        stored = thread_of(rows[0]) if rows else None
+    return found
+
+
+async def pieces(tx: Transaction, stored: StoredThread, at: int) -> list[tuple[StoredThread, Span]]:
+    """Whose versions make up the history up to `at`, the nearest first."""
+    owners = await lineage(tx, stored)
+    cut = spans([(each.row.parent_version, each.row.head) for each in owners], at)
+    return list(zip(owners, cut, strict=True))
+
+
+async def restore(tx: Transaction, key: ThreadKey, at: int | None, after: int | None) -> Restored | None:
+    """The restore of the contract."""
+    stored = await thread(tx, key)
+    if stored is None:
+        return None
+    history = await pieces(tx, stored, stored.row.head if at is None else at)
+    snapshot = await _newest_snapshot(tx, history) if after is None else None
+    low = after if after is not None else snapshot.version if snapshot else 0
+    rows: list[Row] = []
+    for owner, span in reversed(history):
+        if span.high > low:
+            rows += await tx.rows(sql.FOLD, (owner.place(max(span.low, low)), owner.place(span.high)))
+    return Restored(row=stored.row, snapshot=snapshot, entries=[entry_of(row) for row in rows])
+
+
+async def _newest_snapshot(tx: Transaction, history: list[tuple[StoredThread, Span]]) -> Snapshot | None:
+    newest: Snapshot | None = None
+    for owner, span in history:
+        low = newest.version + 1 if newest else 0
+        for row in await tx.rows(sql.SNAPSHOT, (owner.place(low), owner.place(span.high))):
+            newest = snapshot_of(row)
+    return newest
+
+
+async def entries(
+    tx: Transaction, key: ThreadKey, after: int, limit: int | None, kinds: Sequence[EntryKind] | None
+) -> list[Entry]:
+    """The entries of the contract."""
+    stored = await thread(tx, key)
+    found: list[Entry] = []
+    for owner, span in reversed(await pieces(tx, stored, stored.row.head) if stored else []):
+        low = max(span.low, after)
+        while low < span.high and (limit is None or len(found) < limit):
+            rows = await tx.rows(sql.ENTRIES, (owner.place(low), owner.place(span.high), _PAGE))
+            if not rows:
+                break
+            low = rows[-1][0]
+            found += [entry_of(row) for row in rows if kinds is None or row[1] in kinds]
+    return found[:limit]
+
+
+async def headers(
+    tx: Transaction, key: ThreadKey, at: int | None, until: int | None, kinds: Sequence[EntryKind] | None, limit: int
+) -> list[Entry]:
+    """The headers of the contract."""
+    stored = await thread(tx, key)
+    found: list[Entry] = []
+    for owner, span in await pieces(tx, stored, stored.row.head if at is None else at) if stored else []:
+        high = span.high
+        while high > span.low and len(found) < limit:
+            page = limit if kinds is None else max(limit, _PAGE)
+            rows = await tx.rows(sql.HEADERS, (owner.place(span.low), owner.place(high), until, until, page))
+            if not rows:
+                break
+            high = rows[-1][0] - 1
+            found += [entry_of(row) for row in rows if kinds is None or row[1] in kinds]
+    return found[:limit]
+
+
+async def checkpoints(tx: Transaction, key: ThreadKey, query: CheckpointQuery) -> list[CheckpointRow]:
+    """The checkpoints of the contract."""
+    stored = await thread(tx, key)
+    found: list[CheckpointRow] = []
+    if stored is None:
+        return found
+    history = await pieces(tx, stored, stored.row.head)
+    place = await _cursor(tx, query)
+    for owner, low, high in _below(history, place, query):
+        while len(found) < query.limit:
+            rows = await tx.rows(sql.CHECKPOINTS, (low, high, *_filters(query), _page(query)))
+            marks = [checkpoint_of(row) for row in rows]
+            found += [_seen_from(stored, mark) for mark in marks if matches(mark, query)]
+            if len(rows) < _page(query):
+                break
+            high = owner.place(marks[-1].entry)
+    return found[: query.limit]
+
+
+async def _cursor(tx: Transaction, query: CheckpointQuery) -> int | None:
+    if query.before is None:
+        return None
+    rows = await tx.rows(sql.CHECKPOINT_PLACE, (query.before,))
+    return rows[0][0] if rows else -1
+
+
+def _below(
+    history: list[tuple[StoredThread, Span]], place: int | None, query: CheckpointQuery
+) -> list[tuple[StoredThread, int, int]]:
+    """The row ranges to read, newest first; those newer than the cursor are left out."""
+    ranges = [(owner, owner.place(0), owner.place(span.high) + 1) for owner, span in history]
+    if query.before is None:
+        return ranges
+    for at, (owner, low, high) in enumerate(ranges):
+        if place is not None and low <= place < high:
+            return [(owner, low, place), *ranges[at + 1 :]]
+    return []
+
+
+def _page(query: CheckpointQuery) -> int:
+    return max(_PAGE, query.limit) if query.metadata else query.limit
+
+
+def _filters(query: CheckpointQuery) -> Row:
+    values = (query.kind, query.status, query.agent, query.since, query.until)
+    return tuple(value for value in values for _ in range(2))
+
+
+def _seen_from(stored: StoredThread, mark: CheckpointRow) -> CheckpointRow:
+    return msgspec.structs.replace(mark, thread_id=stored.row.key.id, user=stored.row.key.user)
+
+
+async def user_checkpoints(
+    tx: Transaction, namespace: str, user: str | None, query: CheckpointQuery
+) -> list[CheckpointRow]:
+    """The user_checkpoints of the contract."""
+    found: list[CheckpointRow] = []
+    before = query.before if query.before is not None else _LAST[1]
+    while len(found) < query.limit:
+        values = (before, namespace, user, user, *_filters(query), _page(query))
+        marks = [checkpoint_of(row) for row in await tx.rows(sql.USER_CHECKPOINTS, values)]
+        found += [mark for mark in marks if matches(mark, query)]
+        if len(marks) < _page(query):
+            break
+        before = marks[-1].mark.id
+    return found[: query.limit]
+
+
+async def checkpoint(tx: Transaction, namespace: str, user: str | None, checkpoint_id: str) -> CheckpointRow | None:
+    """The checkpoint of the contract."""
+    rows = await tx.rows(sql.CHECKPOINT, (checkpoint_id, namespace, user, user))
+    return checkpoint_of(rows[0]) if rows else None
+
+
+async def checkpoint_at(tx: Transaction, place: int) -> CheckpointRow | None:
+    """The checkpoint that rides on the entry at this row."""
+    rows = await tx.rows(sql.CHECKPOINT_AT, (place,))
+    return checkpoint_of(rows[0]) if rows else None
+
+
+async def written_at(tx: Transaction, stored: StoredThread, first: int) -> list[Entry]:
+    """The headers of the entries that were written together, from the first one on."""
+    found: list[Entry] = []
+    low, high = stored.place(first - 1), stored.place(stored.row.head)
+    while len(written_together(found)) == len(found) if found else True:
+        rows = await tx.rows(sql.LIGHT_ENTRIES, (low, high, _TOGETHER))
+        if not rows:
+            break
+        found += [entry_of(row) for row in rows]
+        low = stored.place(found[-1].version)
+    return [*written_together(found)]  # type: ignore[list-item]
+
+
+async def find(tx: Transaction, namespace: str, thread_id: str) -> list[ThreadRow]:
+    """The find of the contract."""
+    return [thread_of(row).row for row in await tx.rows(sql.THREADS_BY_ID, (namespace, thread_id))]
+
+
+async def threads(tx: Transaction, query: ThreadQuery) -> list[ThreadRow]:
+    """The threads of the contract."""
+    found: list[ThreadRow] = []
+    before = query.before or _LAST
+    page = max(_PAGE, query.limit)
+    while len(found) < query.limit:
+        values = (query.namespace, query.user, query.user, *before, page)
+        lines = [thread_of(row).row for row in await tx.rows(sql.THREADS, values)]
+        found += [line for line in lines if listed(line, query)]
+        if len(lines) < page:
+            break
+        before = (lines[-1].updated, lines[-1].uid)
+    return found[: query.limit]
+
+
+async def due(tx: Transaction, namespace: str, now: int, limit: int) -> list[ThreadRow]:
+    """The due of the contract."""
+    return [thread_of(row).row for row in await tx.rows(sql.DUE, (namespace, now, namespace, now, limit))]
+
+
+async def blobs(tx: Transaction, scope: bytes, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+    """The blobs of the contract."""
+    found: dict[bytes, bytes] = {}
+    for digest in digests:
+        for (payload,) in await tx.rows(sql.BLOB, (scope, digest)):
+            found[digest] = payload
+    return found
+
+
+async def sizes(tx: Transaction, key: ThreadKey | None, disk_bytes: int) -> Sizes:
+    """The sizes of the contract."""
+    stored = await thread(tx, key) if key else None
+    if key is not None and stored is None:
+        bounds = (0, 0)
+    else:
+        bounds = (stored.place(0), stored.place(VERSIONS)) if stored else _EVERYTHING
+    lines = (stored.number, stored.number + 1) if stored else bounds
+    entry_count, entry_bytes = (await tx.rows(sql.ENTRY_SIZES, bounds))[0]
+    snapshot_count, snapshot_bytes = (await tx.rows(sql.SNAPSHOT_SIZES, bounds))[0]
+    blob_count, blob_bytes = (0, 0) if key else (await tx.rows(sql.BLOB_SIZES))[0]
+    return Sizes(
+        threads=(await tx.rows(sql.THREAD_COUNT, lines))[0][0],
+        entries=entry_count,
+        entry_bytes=entry_bytes,
+        snapshots=snapshot_count,
+        snapshot_bytes=snapshot_bytes,
+        checkpoints=(await tx.rows(sql.CHECKPOINT_COUNT, bounds))[0][0],
+        blobs=blob_count,
+        blob_bytes=blob_bytes,
+        disk_bytes=disk_bytes,
+    )

@@ -1,0 +1,127 @@
+"""Rows of the tables as values, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from perdure.core.checkpoint import CheckpointMark, CheckpointRow
+from perdure.core.entries import Entry, EntryKind
+from perdure.core.identity import ThreadKey
+from perdure.core.threads import ThreadRow
+from perdure.core.writes import Snapshot
+
+Row = tuple[Any, ...]
+_KINDS = {kind.value: kind for kind in EntryKind}
+_tags = msgspec.json.Decoder(tuple[str, ...]).decode
+_encode_tags = msgspec.json.Encoder().encode
+VERSIONS = 1 << 32
+
+
+class StoredThread(msgspec.Struct, frozen=True):
+    """A thread's line and the number of its row."""
+
+    number: int
+    row: ThreadRow
+
+    def place(self, version: int) -> int:
+        """The row number of one of its versions."""
+        return self.number * VERSIONS + version
+
+
+def thread_of(row: Row) -> StoredThread:
+    """A line of the thread table."""
+    line = ThreadRow(
+        key=ThreadKey(row[2], row[3], row[4]),
+        uid=row[1],
+        name=row[5],
+        agent=row[6],
+        tags=() if row[7] == "[]" else _tags(row[7]),
+        status=row[8],
+        head=row[9],
+        state_version=row[10],
+        head_digest=row[11],
+        last_checkpoint=row[12],
+        epoch=row[13],
+        lease_owner=row[14],
+        lease_until=row[15],
+        wake_at=row[16],
+        attempts=row[17],
+        parent_uid=row[18],
+        parent_version=row[19],
+        created=row[20],
+        updated=row[21],
+    )
+    return StoredThread(row[0], line)
+
+
+def tags_text(tags: tuple[str, ...]) -> str:
+    """Tags as they stand in the table."""
+    return _encode_tags(tags).decode()
+
+
+def thread_values(row: ThreadRow) -> Row:
+    """The values of INSERT_THREAD."""
+    return (
+        row.uid, bytes.fromhex(row.key.digest()), row.key.namespace, row.key.user, row.key.id, row.name, row.agent,
+        tags_text(row.tags), row.status, row.head, row.state_version, row.head_digest, row.last_checkpoint, row.epoch,
+        row.lease_owner, row.lease_until, row.wake_at, row.attempts, row.parent_uid, row.parent_version, row.created,
+        row.updated,
+    )  # fmt: skip
+
+
+def patch_values(number: int, row: ThreadRow) -> Row:
+    """The values of PATCH_THREAD."""
+    return (
+        row.name, row.agent, tags_text(row.tags), row.status, row.epoch, row.lease_owner, row.lease_until, row.wake_at,
+        row.attempts, number,
+    )  # fmt: skip
+
+
+def entry_of(row: Row) -> Entry:
+    """A line of the entry table."""
+    version, kind, at, actor, write_id, key, request, schema, digest, chain, payload = row
+    return Entry(
+        version=version,
+        kind=_KINDS[kind],
+        micros=at,
+        actor=actor,
+        write_id=write_id,
+        key=key,
+        request=request,
+        schema=schema,
+        digest=digest,
+        chain=chain,
+        payload=payload,
+    )
+
+
+def entry_values(place: int, entry: Entry) -> Row:
+    """The values of INSERT_ENTRY."""
+    return (
+        place, entry.kind.value, entry.micros, entry.actor, entry.write_id, entry.key, entry.request, entry.schema,
+        entry.digest, entry.chain, entry.payload,
+    )  # fmt: skip
+
+
+def checkpoint_of(row: Row) -> CheckpointRow:
+    """A line of the checkpoint table, joined with its thread."""
+    mark = CheckpointMark(id=row[0], kind=row[1], status=row[2], note=row[3], agent=row[4], metadata=row[5])
+    return CheckpointRow(
+        mark=mark, version=row[6], entry=row[7], parent=row[8], micros=row[9], thread_id=row[10], user=row[11]
+    )
+
+
+def checkpoint_values(thread: int, place: int, row: CheckpointRow) -> Row:
+    """The values of INSERT_CHECKPOINT."""
+    mark = row.mark
+    return (
+        place, mark.id, thread, row.version, mark.kind, mark.status, mark.note, mark.agent, mark.metadata, row.parent,
+        row.micros,
+    )  # fmt: skip
+
+
+def snapshot_of(row: Row) -> Snapshot:
+    """A line of the snapshot table."""
+    return Snapshot(version=row[0], chain=row[1], digest=row[2], payload=row[3], base=bool(row[4]))

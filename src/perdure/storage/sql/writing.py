@@ -1,0 +1,205 @@
+"""The transactions that change a log: append, fork, delete, leases, snapshots, blobs."""
+
+from __future__ import annotations
+
+import msgspec
+
+from perdure.core.checkpoint import CheckpointRow
+from perdure.core.entries import Entry
+from perdure.core.errors import NotFoundError, ThreadExistsError
+from perdure.core.identity import ThreadKey
+from perdure.core.threads import NO_PATCH, ThreadRow
+from perdure.core.writes import (
+    Appended,
+    RowChange,
+    Snapshot,
+    Write,
+    accepted,
+    admit,
+    checkpoint_row,
+    found_again,
+    same_request,
+    stamped,
+)
+from perdure.storage.contract import BLOB_GRACE
+from perdure.storage.sql import statements as sql
+from perdure.storage.sql.reading import checkpoint_at, lineage, pieces, thread, written_at
+from perdure.storage.sql.rows import (
+    VERSIONS,
+    StoredThread,
+    checkpoint_values,
+    entry_values,
+    patch_values,
+    thread_values,
+)
+from perdure.storage.sql.transactions import Transaction
+
+
+def scope_of(key: ThreadKey) -> bytes:
+    """Whose large values these are: hash of namespace and user."""
+    return bytes.fromhex(ThreadKey(key.namespace, key.user, "").digest())
+
+
+async def append(tx: Transaction, write: Write) -> Appended:
+    """The append of the contract."""
+    stored = await thread(tx, write.key)
+    if stored is not None:
+        again = await _again(tx, stored, write)
+        if again is not None:
+            return again
+    before = admit(stored.row if stored else None, write)
+    after, entries = stamped(before, write)
+    number = stored.number if stored else await _make_thread(tx, after)
+    mark = checkpoint_row(before, after, write.checkpoint) if write.checkpoint else None
+    await _store(tx, StoredThread(number, after), write, entries, mark)
+    if stored is not None:
+        await _move(tx, StoredThread(number, after), write)
+    return accepted(before, after, entries, mark)
+
+
+async def _again(tx: Transaction, stored: StoredThread, write: Write) -> Appended | None:
+    first = await _by_key(tx, stored, write) if write.idem_key is not None else None
+    if first is None:
+        first = await _retried(tx, stored, write)
+    if first is None:
+        return None
+    standing = await written_at(tx, stored, first)
+    mark = await checkpoint_at(tx, stored.place(standing[-1].version))
+    return found_again(stored.row, standing, lambda _: mark)
+
+
+async def _by_key(tx: Transaction, stored: StoredThread, write: Write) -> int | None:
+    rows = await tx.rows(sql.ENTRY_BY_KEY, (stored.number, write.idem_key))
+    for version, request in rows:
+        same_request(write, request, version)
+        return version
+    return None
+
+
+async def _retried(tx: Transaction, stored: StoredThread, write: Write) -> int | None:
+    since = write.since if write.since is not None else write.expected
+    if write.since is None and write.expected in (None, stored.row.state_version):
+        return None
+    values = (stored.place(since or 0), stored.place(stored.row.head), write.write_id)
+    rows = await tx.rows(sql.ENTRY_BY_WRITE, values)
+    return rows[0][0] if rows else None
+
+
+async def _make_thread(tx: Transaction, row: ThreadRow) -> int:
+    return (await tx.rows(sql.INSERT_THREAD, thread_values(row)))[0][0]
+
+
+async def _store(
+    tx: Transaction, stored: StoredThread, write: Write, entries: list[Entry], mark: CheckpointRow | None
+) -> None:
+    for entry in entries:
+        await tx.run(sql.INSERT_ENTRY, entry_values(stored.place(entry.version), entry))
+    if mark is not None:
+        await tx.run(sql.INSERT_CHECKPOINT, checkpoint_values(stored.number, stored.place(mark.entry), mark))
+    for blob in write.blobs:
+        values = (scope_of(write.key), blob.digest, write.micros, blob.payload)
+        number = (await tx.rows(sql.PUT_BLOB, values))[0][0]
+        await tx.run(sql.USE_BLOB, (stored.number, number, stored.row.head))
+
+
+async def _move(tx: Transaction, stored: StoredThread, write: Write) -> None:
+    row = stored.row
+    head = (row.head, row.state_version, row.head_digest, row.last_checkpoint)
+    await tx.run(sql.MOVE_HEAD, (*head, row.lease_until, row.updated, stored.number))
+    if write.patch is not NO_PATCH:
+        await tx.run(sql.PATCH_THREAD, patch_values(stored.number, row))
+
+
+async def change_line(tx: Transaction, key: ThreadKey, change: RowChange) -> ThreadRow:
+    """Change the lease or timer of a thread by a rule."""
+    stored = await thread(tx, key)
+    if stored is None:
+        raise NotFoundError(f"thread {key.id!r}")
+    after = change(stored.row)
+    await tx.run(sql.PATCH_THREAD, patch_values(stored.number, after))
+    return after
+
+
+async def put_snapshot(tx: Transaction, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
+    """The put_snapshot of the contract."""
+    stored = await thread(tx, key)
+    if stored is None or stored.row.uid != uid:
+        return False
+    place = stored.place(snapshot.version)
+    await tx.run(sql.PUT_SNAPSHOT, (place, int(snapshot.base), snapshot.chain, snapshot.digest, snapshot.payload))
+    for digest in snapshot.blobs:
+        for (number,) in await tx.rows(sql.BLOB_ROW, (scope_of(key), digest)):
+            await tx.run(sql.USE_BLOB, (stored.number, number, snapshot.version))
+    return True
+
+
+async def drop_snapshot(tx: Transaction, key: ThreadKey, version: int) -> None:
+    """The drop_snapshot of the contract."""
+    stored = await thread(tx, key)
+    for owner, span in await pieces(tx, stored, stored.row.head) if stored else []:
+        if version <= span.high:
+            await tx.run(sql.DROP_SNAPSHOT, (owner.place(version),))
+
+
+async def fork(tx: Transaction, source: ThreadKey, version: int, target: ThreadRow) -> ThreadRow:
+    """The fork of the contract."""
+    parent = await thread(tx, source)
+    if parent is None or not 0 <= version <= parent.row.head:
+        raise NotFoundError(f"version {version} of thread {source.id!r}")
+    if await thread(tx, target.key) is not None:
+        raise ThreadExistsError(target.key.id)
+    made = await _forked(tx, parent, version, target)
+    await _make_thread(tx, made)
+    return made
+
+
+async def _forked(tx: Transaction, parent: StoredThread, version: int, target: ThreadRow) -> ThreadRow:
+    line = msgspec.structs.replace(target, head=version, parent_uid=parent.row.uid, parent_version=version)
+    state_version, checkpoint, chain, at = 0, None, target.head_digest, 0
+    for owner, span in reversed(await pieces(tx, parent, version)):
+        low, high = owner.place(span.low), owner.place(span.high)
+        for (found,) in await tx.rows(sql.LAST_STATE, (low, high)):
+            state_version = found
+        for (found,) in await tx.rows(sql.LAST_CHECKPOINT, (low, high)):
+            checkpoint = found
+        for chain, at in await tx.rows(sql.LAST_CHAIN, (high,)):  # noqa: B007  # the last one counts
+            pass
+    return msgspec.structs.replace(
+        line,
+        state_version=state_version,
+        last_checkpoint=checkpoint,
+        head_digest=chain,
+        updated=max(target.created, at),
+    )
+
+
+async def delete(tx: Transaction, key: ThreadKey) -> bool:
+    """The delete of the contract."""
+    stored = await thread(tx, key)
+    if stored is None:
+        return False
+    await tx.run(sql.HIDE_THREAD, (stored.number,))
+    for each in await lineage(tx, stored):
+        if not await _freed(tx, each):
+            break
+    return True
+
+
+async def _freed(tx: Transaction, stored: StoredThread) -> bool:
+    """Drop of a hidden thread what no fork needs; True when that was everything."""
+    if not (await tx.rows(sql.IS_HIDDEN, (stored.number,)))[0][0]:
+        return False
+    needed = (await tx.rows(sql.NEEDED_BY_FORKS, (stored.row.uid,)))[0][0]
+    keep = -1 if needed is None else needed
+    bounds = (stored.place(keep), (stored.number + 1) * VERSIONS)
+    for statement in (sql.DROP_ENTRIES, sql.DROP_SNAPSHOTS, sql.DROP_CHECKPOINTS):
+        await tx.run(statement, bounds)
+    await tx.run(sql.DROP_BLOB_USES, (stored.number, keep))
+    if needed is None:
+        await tx.run(sql.DROP_THREAD, (stored.number,))
+    return needed is None
+
+
+async def sweep_blobs(tx: Transaction, now: int) -> int:
+    """The sweep_blobs of the contract."""
+    return await tx.run(sql.SWEEP_BLOBS, (now - BLOB_GRACE,))

@@ -1,0 +1,1 @@
+"""SQLite: one file, several processes, durable at every acknowledgement."""
