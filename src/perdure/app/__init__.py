@@ -1,0 +1,1 @@
+"""Settings and wiring: the one place where concrete parts are chosen and joined."""

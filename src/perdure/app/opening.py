@@ -1,0 +1,142 @@
+"""From a storage address to a storage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from perdure.core.errors import InvalidUrlError
+from perdure.core.ports import Telemetry
+from perdure.storage.contract import Storage
+
+Mode = Literal["sync", "async"]
+_SYNCHRONOUS = ("FULL", "NORMAL", "EXTRA")
+_SCHEMES = ("memory", "file", "sqlite")
+
+
+class Address(msgspec.Struct, frozen=True):
+    """A storage address, read."""
+
+    url: str
+    scheme: str
+    path: str
+    options: dict[str, str]
+
+
+def parse(url: object) -> Address:
+    """Read `memory://`, `file:./folder`, `file:///abs/folder`, `sqlite:///name.db` or `sqlite:////abs/name.db`."""
+    if not isinstance(url, str):
+        raise InvalidUrlError(repr(url), "it is not a str")
+    scheme, colon, rest = url.partition(":")
+    if not colon or scheme not in _SCHEMES:
+        raise InvalidUrlError(url, _unknown_scheme(scheme if colon else ""))
+    body, _, query = rest.partition("?")
+    return Address(url, scheme, _PATHS[scheme](url, body), _options(url, query))
+
+
+def _options(url: str, query: str) -> dict[str, str]:
+    if not query:
+        return {}
+    pairs = [part.partition("=") for part in query.split("&")]
+    if not all(name and equals for name, equals, _ in pairs):
+        raise InvalidUrlError(url, f"options look like name=value&name=value, not {query!r}")
+    return {_unquoted(name): _unquoted(value) for name, _, value in pairs}
+
+
+def _unquoted(text: str) -> str:
+    if "%" not in text:
+        return text
+    from urllib.parse import unquote
+
+    return unquote(text)
+
+
+def _hint(name: str, known: tuple[str, ...]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, known, 1)
+    return f", did you mean {near[0]!r}?" if near else ""
+
+
+def _unknown_scheme(scheme: str) -> str:
+    return f"unknown scheme {scheme!r}" + _hint(scheme, _SCHEMES)
+
+
+def _memory_path(url: str, body: str) -> str:
+    if body not in ("", "//"):
+        raise InvalidUrlError(url, "memory:// takes no path: it belongs to the object that opened it")
+    return ""
+
+
+def _file_path(url: str, body: str) -> str:
+    path = _unquoted(body.removeprefix("//") if body.startswith("///") else body)
+    if not path or "\0" in path or path.startswith("//"):
+        raise InvalidUrlError(url, "it names no folder (file:./folder, or file:///abs/folder)")
+    return path
+
+
+def _sqlite_path(url: str, body: str) -> str:
+    if not body.startswith("///") or len(body) == 3:
+        raise InvalidUrlError(url, "three slashes and a file name are needed (four for an absolute path)")
+    path = _unquoted(body[3:])
+    if "\0" in path or path == ":memory:":
+        raise InvalidUrlError(url, "it names no file; memory:// keeps nothing on disk")
+    return path
+
+
+_PATHS = {"memory": _memory_path, "file": _file_path, "sqlite": _sqlite_path}
+
+
+def open_storage(address: Address, mode: Mode, telemetry: Telemetry) -> Storage:
+    """Choose and make the storage of an address."""
+    if address.scheme == "sqlite":
+        return _sqlite(address, mode, telemetry)
+    _refuse_unknown(address, ())
+    if address.scheme == "file":
+        return _file(address, mode, telemetry)
+    from perdure.storage.memory import MemoryStorage
+
+    return MemoryStorage(telemetry=telemetry)
+
+
+def _sqlite(address: Address, mode: Mode, telemetry: Telemetry) -> Storage:
+    from perdure.storage.sqlite.store import SqliteStorage
+
+    _refuse_unknown(address, ("synchronous", "busy_timeout"))
+    synchronous = address.options.get("synchronous", "FULL").upper()
+    if synchronous not in _SYNCHRONOUS:
+        raise InvalidUrlError(address.url, f"synchronous={synchronous} is none of {', '.join(_SYNCHRONOUS)}")
+    return SqliteStorage(
+        address.path,
+        mode=mode,
+        busy_timeout=_seconds(address, "busy_timeout", 5.0),
+        synchronous=synchronous,  # type: ignore[arg-type]
+        telemetry=telemetry,
+    )
+
+
+def _file(address: Address, mode: Mode, telemetry: Telemetry) -> Storage:
+    from perdure.storage.file.store import FileStorage
+    from perdure.storage.ports import InPlace, Worker
+
+    port = InPlace(address.path) if mode == "sync" else Worker(address.path)
+    return FileStorage(address.path, port=port, telemetry=telemetry)
+
+
+def _seconds(address: Address, name: str, default: float) -> float:
+    text = address.options.get(name)
+    try:
+        value = default if text is None else float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 3600:
+        raise InvalidUrlError(address.url, f"{name}={text} is not a number of seconds from 0 to 3600")
+    return value
+
+
+def _refuse_unknown(address: Address, known: tuple[str, ...]) -> None:
+    unknown: Mapping[str, str] = {name: value for name, value in address.options.items() if name not in known}
+    for name in unknown:
+        raise InvalidUrlError(address.url, f"unknown option {name!r}{_hint(name, known)}")

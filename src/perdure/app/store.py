@@ -1,0 +1,116 @@
+"""The Perdure object: an open store of threads."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from perdure.app.opening import Mode, parse
+from perdure.app.parts import Parts
+from perdure.app.thread import Thread
+from perdure.core.errors import InvalidInputError
+from perdure.core.identity import ThreadKey, check_id, check_namespace, check_user
+from perdure.core.ports import Clock, Randomness, Telemetry
+from perdure.core.threads import NO_PATCH, ThreadPatch
+from perdure.core.writes import Sizes
+from perdure.storage.contract import Migrate, Storage
+
+CACHE_BYTES = 64 * 1024 * 1024
+
+
+class Perdure:
+    """An open store. Use it as an async context manager, or call `close`."""
+
+    def __init__(self, parts: Parts, namespace: str) -> None:
+        self._parts = parts
+        self._namespace = namespace
+        self._finalizer = weakref.finalize(self, _close_forgotten, parts.storage)
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        *,
+        namespace: str = "",
+        migrate: Migrate = "auto",
+        clock: Clock | None = None,
+        randomness: Randomness | None = None,
+        telemetry: Telemetry | None = None,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> Self:
+        """Open the store at `url`; it is reached at the first use.
+
+        `namespace` keeps tenants apart. `migrate="check"` refuses to change an old layout. `cache_bytes` bounds the
+        encoded states that are kept in memory so that a save costs what changed.
+        """
+        return cls.open_as(
+            "async", url, namespace=namespace, migrate=migrate, clock=clock, randomness=randomness,
+            telemetry=telemetry, cache_bytes=cache_bytes,
+        )  # fmt: skip
+
+    @classmethod
+    def open_as(
+        cls,
+        mode: Mode,
+        url: str,
+        *,
+        namespace: str,
+        migrate: Migrate,
+        clock: Clock | None,
+        randomness: Randomness | None,
+        telemetry: Telemetry | None,
+        cache_bytes: int,
+    ) -> Self:
+        """Open for asynchronous callers, or for `perdure.sync`."""
+        if migrate not in ("auto", "check"):
+            raise InvalidInputError(f'migrate must be "auto" or "check", not {migrate!r}')
+        checked = check_namespace(namespace)
+        parts = Parts(
+            parse(url), mode, migrate=migrate, clock=clock, randomness=randomness, telemetry=telemetry,
+            cache_bytes=cache_bytes,
+        )  # fmt: skip
+        return cls(parts, checked)
+
+    def thread(
+        self,
+        id: str,
+        *,
+        user: str | None = None,
+        agent: str | None = None,
+        name: str | None = None,
+        tags: Iterable[str] = (),
+    ) -> Thread:
+        """A handle on a thread, which is made by its first write. Agent, name and tags are kept with that write."""
+        key = ThreadKey(self._namespace, check_user(user), check_id(id, "the thread id"))
+        labels = tuple(check_id(tag, "a tag") for tag in tags)
+        given = agent is not None or name is not None or labels
+        patch = ThreadPatch(agent=agent, name=name, tags=labels or None) if given else NO_PATCH
+        return Thread(self._parts, key, named_user=user is not None, patch=patch)
+
+    async def sizes(self) -> Sizes:
+        """How many bytes everything takes."""
+        await self._parts.ready()
+        return await self._parts.storage.sizes()
+
+    async def close(self) -> None:
+        """Let go of files and connections; a second call does nothing."""
+        self._finalizer.detach()
+        await self._parts.storage.close()
+
+    async def __aenter__(self) -> Self:
+        await self._parts.ready()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _close_forgotten(storage: Storage) -> None:
+    """A store nobody closed: closing never waits for an event loop, so it can be driven here."""
+    from perdure.storage.drive import drive
+
+    drive(storage.close())

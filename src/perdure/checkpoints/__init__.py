@@ -1,0 +1,1 @@
+"""Saving, loading, listing, comparing and forking states."""

@@ -1,0 +1,202 @@
+"""The engine: every write and read of a thread's state, once, for all storages and for both kinds of callers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from perdure.checkpoints.heads import Head, Heads
+from perdure.checkpoints.requests import Request, Saved
+from perdure.checkpoints.restoring import Restorer
+from perdure.core import blobs
+from perdure.core.changes import Change
+from perdure.core.codec import encode
+from perdure.core.delta import delta
+from perdure.core.digest import digest_of
+from perdure.core.document import Document
+from perdure.core.entries import EntryKind, NewEntry
+from perdure.core.envelope import seal, seal_packed
+from perdure.core.errors import PerdureError, VersionConflictError
+from perdure.core.frozen import Seen
+from perdure.core.identity import ThreadKey
+from perdure.core.ids import IdMaker
+from perdure.core.ops import Op
+from perdure.core.payload import StateChange, WholeState, encode_body
+from perdure.core.ports import Clock, Randomness, Telemetry
+from perdure.core.writes import Appended, Snapshot, Write
+from perdure.storage.contract import Storage
+
+_WORTH_A_SNAPSHOT = 16 * 1024  # below this, folding the changes is as quick as reading a whole state
+_LARGE_BUFFER = 64 * 1024 * 1024  # a buffer larger than this is given back
+_NEVER = -1  # a version no thread is at: the write can only be found again, never be made
+_REBASES = 1000  # a writer that loses this often is told so instead of trying for ever
+
+
+class Engine:
+    """Saves and restores states on a storage."""
+
+    def __init__(
+        self, storage: Storage, *, clock: Clock, randomness: Randomness, telemetry: Telemetry, cache_bytes: int
+    ) -> None:
+        self.storage = storage
+        self.clock = clock
+        self.telemetry = telemetry
+        self.ids = IdMaker(clock, randomness)
+        self._randomness = randomness
+        self._heads = Heads(cache_bytes)
+        self._restorer = Restorer(storage, telemetry)
+        self._buffer = bytearray()
+
+    async def head(self, key: ThreadKey) -> Head:
+        """The newest state, checked against the storage; only what is new is read."""
+        known = self._heads.get(key)
+        try:
+            head = await (self._restorer.catch_up(key, known) if known else self._restorer.restore(key))
+        except BaseException:
+            self._heads.drop(key)  # a change may have been applied in part
+            raise
+        self._heads.put(key, head)
+        return head
+
+    async def at(self, key: ThreadKey, version: int) -> Document:
+        """The state at a version."""
+        return (await self._restorer.restore(key, version)).document
+
+    async def save(self, key: ThreadKey, state: object, expected: int | None, request: Request) -> Saved:
+        """Make `state` the new state. `expected` None adopts whatever is there, and goes on after a lost race."""
+        whole = digest_of(encode(state)) if request.key is not None else b""
+        for attempt in range(_REBASES):
+            head = await self._start(key, expected)
+            ops, document, seen = self._difference(head, state)
+            write = self._write(key, head, EntryKind.STATE_SAVED, ops, request, ("save", whole))
+            try:
+                done = await self._append(write, head, expected)
+            except VersionConflictError:
+                if expected is not None or attempt == _REBASES - 1:
+                    raise
+                await self.head(key)
+                continue
+            await self._settle(key, head, done, (document, seen), write)
+            return Saved(done, rebased=False)
+        raise AssertionError("unreachable")
+
+    def _difference(self, head: Head, state: object) -> tuple[list[Op], Document, Seen]:
+        """Find the change from a head to a state, through one buffer that all saves share."""
+        if len(self._buffer) > _LARGE_BUFFER:
+            self._buffer = bytearray()
+        new, seen = head.seen.encoded(state, self._buffer)
+        ops, document = delta(head.document, new)
+        return ops, document, seen
+
+    async def change(self, key: ThreadKey, change: Change, expected: int | None, request: Request) -> Saved:
+        """Apply a change. One that commutes goes on after a lost race; its answer says whether it did."""
+        asked = ("update", digest_of(encode_body(change.request())) if request.key is not None else b"")
+        for attempt in range(_REBASES):
+            head = await self._start(key, None if change.commutes else expected)
+            ops = change.place(head.document)
+            write = self._write(key, head, EntryKind.STATE_UPDATED, ops, request, asked, commutes=change.commutes)
+            try:
+                done = await self._append(write, head, None if change.commutes else expected)
+            except VersionConflictError:
+                if (expected is not None and not change.commutes) or attempt == _REBASES - 1:
+                    raise
+                await self.head(key)
+                continue
+            await self._settle(key, head, done, ops, write)
+            return Saved(done, rebased=expected is not None and done.before != expected)
+        raise AssertionError("unreachable")
+
+    async def _start(self, key: ThreadKey, expected: int | None) -> Head:
+        """The head to build on: what the process knows, unless that cannot be what the caller expects."""
+        known = self._heads.get(key)
+        if known is not None and expected in (None, known.version):
+            return known
+        return await self.head(key)
+
+    async def _append(self, write: Write, head: Head, expected: int | None) -> Appended:
+        if expected is not None and expected != head.version:
+            # The change was found against another state than the caller's: it must never be written. Only the
+            # storage knows whether the same key or write stands already.
+            if write.idem_key is None:
+                raise VersionConflictError(write.key.id, expected, head.version)
+            write = msgspec.structs.replace(write, expected=_NEVER)
+        return await self.storage.append(write)
+
+    def _write(
+        self,
+        key: ThreadKey,
+        head: Head,
+        kind: EntryKind,
+        ops: list[Op],
+        request: Request,
+        asked: tuple[Any, ...],
+        commutes: bool = False,
+    ) -> Write:
+        body, large = blobs.extract(encode_body(StateChange(ops, request.mark)))
+        if large:
+            body = _with_blobs(body, large)
+        entry = NewEntry(kind=kind, payload=seal(body), digest=digest_of(body), actor=request.actor)
+        return Write(
+            key=key,
+            entries=(entry,),
+            write_id=self._randomness.bytes(16),
+            micros=self.clock.now(),
+            new_uid=self.ids.sortable() if head.uid is None else "",
+            uid=head.uid,
+            expected=head.version,
+            commutes=commutes,
+            idem_key=request.key,
+            request=digest_of(encode_body([*asked, request.asked()])) if request.key is not None else None,
+            checkpoint=request.mark,
+            patch=request.patch,
+            blobs=tuple(large),
+        )
+
+    async def _settle(
+        self, key: ThreadKey, head: Head, done: Appended, new: list[Op] | tuple[Document, Seen], write: Write
+    ) -> None:
+        """After the acknowledgement: remember the new head, tell, and write a snapshot where one is due."""
+        if done.again:
+            return
+        kind = write.entries[0].kind
+        self.telemetry.count("perdure.writes", 1, kind=kind)
+        self.telemetry.event("entry.committed", thread=key.id, version=done.version, kind=kind)
+        if head.version != write.expected or head.uid != write.uid:
+            return  # somebody read our entry back already and advanced the head
+        _advance(head, done, new, len(write.entries[0].payload))
+        self._heads.put(key, head)
+        if head.since > max(head.document.size, _WORTH_A_SNAPSHOT):
+            await self._snapshot(key, head)
+
+    async def _snapshot(self, key: ThreadKey, head: Head) -> None:
+        """Write a whole state beside the log. It is derived: failing to write it harms nothing."""
+        state, large = blobs.extract(head.document.encoded())
+        payload = seal_packed(encode_body(WholeState(msgspec.Raw(state), [blob.digest for blob in large])))
+        snapshot = Snapshot(version=head.last, chain=head.chain, digest=digest_of(payload), payload=payload)
+        head.since = 0
+        try:
+            await self.storage.put_snapshot(key, head.uid or "", snapshot)
+            self.telemetry.count("perdure.snapshots", 1)
+        except PerdureError as exc:
+            self.telemetry.log("warning", "a snapshot could not be written", thread=key.id, error=str(exc))
+
+    def forget(self, key: ThreadKey) -> None:
+        """Drop what the process knows of a thread."""
+        self._heads.drop(key)
+
+
+def _advance(head: Head, done: Appended, new: list[Op] | tuple[Document, Seen], size: int) -> None:
+    if isinstance(new, tuple):
+        head.document, head.seen = new
+    else:
+        head.document.apply(new)
+        head.seen = Seen()
+    head.uid, head.version, head.since = done.row.uid, done.state_version, head.since + size
+    head.last, head.chain = done.row.head, done.row.head_digest
+
+
+def _with_blobs(body: bytes, large: list[blobs.Blob]) -> bytes:
+    parts = msgspec.msgpack.decode(body, type=list[msgspec.Raw])
+    parts[3] = msgspec.Raw(encode_body([blob.digest for blob in large]))
+    return encode_body(parts)

@@ -1,0 +1,25 @@
+"""Reading a log as it stands, every link and every payload checked."""
+
+from __future__ import annotations
+
+from perdure.core.digest import GENESIS, body_of, verify_links
+from perdure.core.entries import Entry
+from perdure.core.identity import ThreadKey
+from perdure.storage.contract import Storage
+
+
+async def read_log(storage: Storage, key: ThreadKey, after: int, limit: int | None) -> list[Entry]:
+    """The entries after a version; raise `EntryDamagedError` where one fails its digest or does not follow.
+
+    The entry before the first one is read too: its chain digest is what the first one must follow from.
+    """
+    start = max(after - 1, 0)
+    wanted = limit if limit is None else limit + after - start
+    found = await storage.entries(key, after=start, limit=wanted)
+    anchor = found[0] if after and found and found[0].version == after else None
+    entries = found[1:] if anchor else found
+    if entries:
+        verify_links(key.id, after, anchor.chain if anchor else GENESIS, entries)
+    for entry in entries:
+        body_of(key.id, entry)
+    return entries

@@ -1,0 +1,30 @@
+"""What comes with a write besides the state, and what comes back."""
+
+from __future__ import annotations
+
+import msgspec
+
+from perdure.core.checkpoint import CheckpointMark
+from perdure.core.threads import NO_PATCH, ThreadPatch
+from perdure.core.writes import Appended
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """The circumstances of one write."""
+
+    mark: CheckpointMark | None = None
+    key: str | None = None
+    actor: str | None = None
+    patch: ThreadPatch = NO_PATCH
+
+    def asked(self) -> list[object]:
+        """What of it belongs to the request that a key stands for; the id of a checkpoint is made, not asked for."""
+        mark = self.mark
+        return [None] if mark is None else [mark.kind, mark.status, mark.note, mark.metadata]
+
+
+class Saved(msgspec.Struct, frozen=True):
+    """A write that stands."""
+
+    appended: Appended
+    rebased: bool  # it was placed after changes that its caller had not seen

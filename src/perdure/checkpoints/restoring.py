@@ -1,0 +1,102 @@
+"""Reading a state back: the newest intact whole state, and the changes after it, all checked."""
+
+from __future__ import annotations
+
+from perdure.checkpoints.heads import Head
+from perdure.core import blobs, fold
+from perdure.core.errors import CheckpointDamagedError
+from perdure.core.fold import SnapshotDamaged
+from perdure.core.frozen import Seen
+from perdure.core.identity import ThreadKey
+from perdure.core.payload import StateChange, WholeState
+from perdure.core.ports import Telemetry
+from perdure.core.writes import Restored
+from perdure.storage.contract import Storage
+
+
+class Restorer:
+    """Folds the log of a thread into a document."""
+
+    def __init__(self, storage: Storage, telemetry: Telemetry) -> None:
+        self._storage = storage
+        self._telemetry = telemetry
+
+    async def restore(self, key: ThreadKey, at: int | None = None) -> Head:
+        """The head of a thread, or its state at version `at`; an empty head when there is no thread."""
+        restored = await self._storage.restore(key, at=at)
+        if restored is None:
+            return Head()
+        whole = self._whole(restored)
+        if restored.snapshot is not None and whole is None:
+            await self._drop_damaged(key, restored)
+            return await self.restore(key, at)
+        fold.verify(restored, at)
+        head = await self._start(key, restored, whole)
+        return _advanced(key, head, restored, *await self._changes(key, restored))
+
+    async def catch_up(self, key: ThreadKey, head: Head) -> Head:
+        """Bring a known head to the newest version in place, reading only what is new."""
+        start, chain = head.last, head.chain
+        restored = await self._storage.restore(key, after=start)
+        if restored is None or restored.row.uid != head.uid or restored.row.head < start:
+            return await self.restore(key)
+        if not restored.entries and restored.row.head_digest != chain:
+            return await self.restore(key)
+        fold.verify(restored, None, start)
+        found = await self._changes(key, restored)
+        if head.last != start:
+            # Somebody else of this process advanced it while we read: applying a change twice would be wrong.
+            return await self.catch_up(key, head)
+        return _advanced(key, head, restored, *found)
+
+    def _whole(self, restored: Restored) -> WholeState | None:
+        try:
+            return fold.whole_of(restored.snapshot) if restored.snapshot else None
+        except SnapshotDamaged:
+            return None
+
+    async def _drop_damaged(self, key: ThreadKey, restored: Restored) -> None:
+        """A derived whole state that is damaged is dropped and done without; nothing can replace a base."""
+        snapshot = restored.snapshot
+        if snapshot is None or snapshot.base:
+            version = snapshot.version if snapshot else 0
+            raise CheckpointDamagedError(f"(base at version {version})", key.id)
+        self._telemetry.log("warning", "a damaged snapshot was dropped", thread=key.id, version=snapshot.version)
+        self._telemetry.count("perdure.snapshots.damaged")
+        await self._storage.drop_snapshot(key, snapshot.version)
+
+    async def _start(self, key: ThreadKey, restored: Restored, whole: WholeState | None) -> Head:
+        snapshot = restored.snapshot
+        if whole is None or snapshot is None:
+            return Head(uid=restored.row.uid)
+        document = fold.document_of(whole, await self._bodies(key, whole.blobs))
+        version = min(restored.row.state_version, snapshot.version)
+        return Head(
+            uid=restored.row.uid, version=version, last=snapshot.version, chain=snapshot.chain, document=document
+        )
+
+    async def _bodies(self, key: ThreadKey, digests: list[bytes]) -> dict[bytes, bytes]:
+        if not digests:
+            return {}
+        found = await self._storage.blobs(key, digests)
+        return {digest: blobs.checked(digest, payload) for digest, payload in found.items()}
+
+    async def _changes(self, key: ThreadKey, restored: Restored) -> tuple[list[StateChange], dict[bytes, bytes]]:
+        changes = fold.changes_of(key.id, [entry for entry in restored.entries if entry.changes_state])
+        return changes, await self._bodies(key, [digest for change in changes for digest in change.blobs])
+
+
+def _advanced(
+    key: ThreadKey, head: Head, restored: Restored, changes: list[StateChange], bodies: dict[bytes, bytes]
+) -> Head:
+    """Fold the changes into a head."""
+    entries = [entry for entry in restored.entries if entry.changes_state]
+    if entries:
+        fold.apply(key.id, head.document, entries, changes, bodies)
+        head.since += sum(len(entry.payload or b"") for entry in entries)
+        head.version = entries[-1].version
+    if restored.entries:
+        head.last, head.chain = restored.entries[-1].version, restored.entries[-1].chain
+    if changes:
+        head.seen = Seen()
+    return head

@@ -1,0 +1,137 @@
+"""Addresses, closing, and the synchronous face."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from pathlib import Path
+
+import pytest
+
+from perdure import Perdure
+from perdure import sync as perdure_sync
+from perdure.core.errors import (
+    InvalidIdError,
+    InvalidInputError,
+    InvalidUrlError,
+    NotAStorageError,
+    SchemaOutdatedError,
+    StorageClosedError,
+    StorageUnavailableError,
+    SuspendedError,
+)
+from perdure.storage.drive import drive
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("sqlit:///x.db", "did you mean 'sqlite'"),
+        ("x.db", "unknown scheme"),
+        ("sqlite://x.db", "three slashes"),
+        ("sqlite:///:memory:", "memory://"),
+        ("sqlite:///x.db?synchronos=FULL", "did you mean 'synchronous'"),
+        ("sqlite:///x.db?synchronous=OFF", "none of FULL, NORMAL, EXTRA"),
+        ("sqlite:///x.db?busy_timeout=soon", "number of seconds"),
+        ("sqlite:///x.db?a", "name=value"),
+        ("memory://x", "takes no path"),
+        ("file:", "no folder"),
+        (7, "not a str"),
+    ],
+)
+def test_a_bad_address_is_refused_with_a_hint(url: str, says: str) -> None:
+    with pytest.raises(InvalidUrlError, match=says):
+        Perdure.open(url)
+
+
+def test_unknown_options_and_bad_names_are_refused() -> None:
+    with pytest.raises(TypeError):
+        Perdure.open("memory://", retry=3)  # type: ignore[call-arg]
+    with pytest.raises(InvalidInputError):
+        Perdure.open("memory://", migrate="never")  # type: ignore[arg-type]
+    with pytest.raises(InvalidIdError):
+        Perdure.open("memory://", namespace="a\0b")
+    with pytest.raises(InvalidIdError):
+        Perdure.open("memory://").thread("")
+
+
+def test_relative_and_absolute_addresses_name_the_right_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for url in ("sqlite:///a.db", f"sqlite:///{tmp_path}/b%20c.db", "file:./d", f"file://{tmp_path}/e"):
+        with perdure_sync.Perdure.open(url) as store:
+            store.thread("t").save({"n": 1})
+    assert {path.name for path in tmp_path.iterdir()} >= {"a.db", "b c.db", "d", "e"}
+
+
+def test_a_missing_folder_and_a_foreign_file_are_named(tmp_path: Path) -> None:
+    with (
+        pytest.raises(StorageUnavailableError, match="no folder"),
+        perdure_sync.Perdure.open(f"sqlite:///{tmp_path}/no/x.db"),
+    ):
+        pass
+    (tmp_path / "x.db").write_text("this is a text file, not a database, and long enough to be sure of that" * 20)
+    with pytest.raises(NotAStorageError), perdure_sync.Perdure.open(f"sqlite:///{tmp_path}/x.db"):
+        pass
+    assert (tmp_path / "x.db").read_text().startswith("this is a text file")
+
+
+def test_migrate_check_makes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(SchemaOutdatedError), perdure_sync.Perdure.open(f"sqlite:///{tmp_path}/x.db", migrate="check"):
+        pass
+    assert not (tmp_path / "x.db").exists()
+
+
+def test_a_closed_store_says_so_and_closes_twice(tmp_path: Path) -> None:
+    store = perdure_sync.Perdure.open(f"sqlite:///{tmp_path}/x.db")
+    thread = store.thread("t")
+    thread.save({"n": 1})
+    store.close()
+    store.close()
+    with pytest.raises(StorageClosedError):
+        thread.load()
+
+
+async def test_a_store_nobody_closed_is_closed_with_its_last_reference(tmp_path: Path) -> None:
+    store = Perdure.open(f"sqlite:///{tmp_path}/x.db")
+    await store.thread("t").save({"n": 1})
+    del store
+    gc.collect()
+    assert not [each for each in threading.enumerate() if each.name.startswith("perdure")]
+
+
+def test_threads_share_a_synchronous_store(tmp_path: Path) -> None:
+    with perdure_sync.Perdure.open(f"sqlite:///{tmp_path}/x.db") as store:
+        work = [threading.Thread(target=lambda n=n: store.thread("t").append("messages", n)) for n in range(16)]
+        for each in work:
+            each.start()
+        for each in work:
+            each.join()
+        assert sorted(store.thread("t").load()["messages"]) == list(range(16))
+
+
+def test_the_synchronous_face_has_every_method_of_the_asynchronous_one() -> None:
+    from perdure.app.store import Perdure as AsyncStore
+    from perdure.app.thread import Thread as AsyncThread
+
+    def public(cls: type) -> set[str]:
+        return {name for name in vars(cls) if not name.startswith("_")} - {"open_as"}
+
+    assert public(perdure_sync.Perdure) == public(AsyncStore)
+    assert public(perdure_sync.Thread) == public(AsyncThread)
+
+
+def test_a_synchronous_call_that_would_wait_names_the_place() -> None:
+    import asyncio
+
+    async def waits() -> None:
+        await asyncio.sleep(0)
+
+    with pytest.raises(SuspendedError, match="waits"):
+        drive(waits())
+
+
+def test_namespaces_are_apart(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/x.db"
+    with perdure_sync.Perdure.open(url, namespace="a") as a, perdure_sync.Perdure.open(url, namespace="b") as b:
+        a.thread("t").save({"n": 1})
+        assert b.thread("t").load(default=None) is None
