@@ -1,0 +1,72 @@
+"""The contract that every storage keeps, as tests to run on your own.
+
+    class TestMyStorage(StorageContract, LayoutContract):
+        @pytest.fixture(params=["sync", "async"])
+        def mode(self, request): return request.param
+
+        @pytest.fixture
+        def open_storage(self, mode, tmp_path):
+            async def open_storage(): return MyStorage(tmp_path / "place", mode=mode)
+            return open_storage
+
+        @pytest.fixture
+        def set_schema(self, tmp_path): ...     # for LayoutContract: writes a Schema into the closed place
+
+Each test is written once; in mode "sync" it is driven in place and fails when the storage waits for something.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+_PARTS = (
+    *("running", "log", "headers", "verdicts", "keys", "restore", "snapshots", "checkpoints", "filters", "directory"),
+    *("forks", "deletion", "leases", "blobs", "lifetime", "sizes", "concurrency"),
+)
+pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
+
+from perdure.testing.contract.blobs import BlobContract  # noqa: E402 (rewritten asserts first)
+from perdure.testing.contract.checkpoints import CheckpointContract, UserCheckpointContract  # noqa: E402
+from perdure.testing.contract.concurrency import ConcurrencyContract  # noqa: E402
+from perdure.testing.contract.deletion import DeletionContract  # noqa: E402
+from perdure.testing.contract.directory import DirectoryContract, IdentityContract  # noqa: E402
+from perdure.testing.contract.filters import FilterContract  # noqa: E402
+from perdure.testing.contract.forks import ForkContract  # noqa: E402
+from perdure.testing.contract.headers import HeaderContract  # noqa: E402
+from perdure.testing.contract.keys import KeyContract, WriteIdContract  # noqa: E402
+from perdure.testing.contract.leases import DueContract, LeaseContract  # noqa: E402
+from perdure.testing.contract.lifetime import LayoutContract, LifetimeContract, SetSchema  # noqa: E402
+from perdure.testing.contract.log import LogContract  # noqa: E402
+from perdure.testing.contract.restore import RestoreContract  # noqa: E402
+from perdure.testing.contract.running import Contract, Mode, OpenStorage  # noqa: E402
+from perdure.testing.contract.sizes import SizeContract  # noqa: E402
+from perdure.testing.contract.snapshots import SnapshotContract  # noqa: E402
+from perdure.testing.contract.verdicts import VerdictContract  # noqa: E402
+
+
+class StorageContract(
+    LogContract,
+    HeaderContract,
+    VerdictContract,
+    KeyContract,
+    WriteIdContract,
+    RestoreContract,
+    SnapshotContract,
+    CheckpointContract,
+    UserCheckpointContract,
+    FilterContract,
+    DirectoryContract,
+    IdentityContract,
+    ForkContract,
+    DeletionContract,
+    LeaseContract,
+    DueContract,
+    BlobContract,
+    LifetimeContract,
+    SizeContract,
+    ConcurrencyContract,
+):
+    """The whole contract, but for the layout on disk."""
+
+
+__all__ = ["Contract", "LayoutContract", "Mode", "OpenStorage", "SetSchema", "StorageContract"]

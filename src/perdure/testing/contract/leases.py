@@ -1,0 +1,186 @@
+"""Leases: one owner at a time, a number for each, and a list of those that need somebody."""
+
+from __future__ import annotations
+
+import pytest
+
+from perdure.core.errors import LeaseHeldError, LeaseLostError, NotFoundError
+from perdure.core.identity import ThreadKey
+from perdure.core.threads import Lease, ThreadPatch
+from perdure.storage.contract import Storage
+from perdure.testing.contract.running import Contract, Place, Together
+from perdure.testing.scribe import OTHER, SECOND, THREAD, Scribe
+
+NOW = 1_800_000_000 * SECOND
+TTL = 30 * SECOND
+
+
+class LeaseContract(Contract):
+    """Claiming, renewing, giving back."""
+
+    async def test_the_first_claim_gets_the_first_epoch(self, storage: Storage, scribe: Scribe) -> None:
+        made = await scribe.append()
+        lease = await storage.claim(THREAD, "me", until=NOW + TTL, now=NOW)
+        assert lease == Lease(owner="me", epoch=1, until=NOW + TTL)
+        row = await storage.thread(THREAD)
+        assert row is not None
+        assert (row.lease_owner, row.epoch, row.lease_until) == ("me", 1, NOW + TTL)
+        assert (row.head, row.updated) == (made.row.head, made.row.updated)
+
+    async def test_a_live_lease_is_not_given_away(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append()
+        await storage.claim(THREAD, "me", until=NOW + TTL, now=NOW)
+        for owner in ("you", "me"):
+            with pytest.raises(LeaseHeldError) as caught:
+                await storage.claim(THREAD, owner, until=NOW + 2 * TTL, now=NOW + TTL - 1)
+            assert caught.value.owner == "me"
+        row = await storage.thread(THREAD)
+        assert row is not None
+        assert (row.epoch, row.lease_until) == (1, NOW + TTL)
+
+    async def test_a_lease_that_ran_out_is_taken_with_the_next_epoch(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append()
+        await storage.claim(THREAD, "me", until=NOW + TTL, now=NOW)
+        lease = await storage.claim(THREAD, "you", until=NOW + 2 * TTL, now=NOW + TTL)
+        assert (lease.owner, lease.epoch) == ("you", 2)
+
+    async def test_a_dead_owners_lease_is_taken_at_once(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append()
+        await storage.claim(THREAD, "dead", until=NOW + TTL, now=NOW)
+        lease = await storage.claim(THREAD, "me", until=NOW + TTL, now=NOW, take_from="dead")
+        assert (lease.owner, lease.epoch) == ("me", 2)
+        with pytest.raises(LeaseHeldError):
+            await storage.claim(THREAD, "you", until=NOW + TTL, now=NOW, take_from="dead")
+
+    async def test_epochs_grow_with_each_claim(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append()
+        for epoch in (1, 2, 3):
+            assert (await storage.claim(THREAD, "me", until=NOW + TTL, now=NOW)).epoch == epoch
+            await storage.release(THREAD, epoch)
+
+    async def test_a_renewed_lease_lasts_longer_and_never_shorter(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append()
+        await storage.claim(THREAD, "me", until=NOW + TTL, now=NOW)
+        assert (await storage.renew(THREAD, 1, until=NOW + 2 * TTL)).until == NOW + 2 * TTL
+        assert (await storage.renew(THREAD, 1, until=NOW)).until == NOW + 2 * TTL
+
+    async def test_a_lost_lease_is_neither_renewed_nor_given_back(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append()
+        await storage.claim(THREAD, "me", until=NOW, now=NOW - TTL)
+        await storage.claim(THREAD, "you", until=NOW + TTL, now=NOW)
+        with pytest.raises(LeaseLostError):
+            await storage.renew(THREAD, 1, until=NOW + 9 * TTL)
+        with pytest.raises(LeaseLostError):
+            await storage.release(THREAD, 1)
+        row = await storage.thread(THREAD)
+        assert row is not None
+        assert (row.lease_owner, row.epoch, row.lease_until) == ("you", 2, NOW + TTL)
+
+    async def test_a_lease_given_back_is_gone(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append()
+        await storage.claim(THREAD, "me", until=NOW + TTL, now=NOW)
+        await storage.release(THREAD, 1)
+        with pytest.raises(LeaseLostError):
+            await storage.renew(THREAD, 1, until=NOW + TTL)
+        with pytest.raises(LeaseLostError):
+            await storage.release(THREAD, 1)
+        row = await storage.thread(THREAD)
+        assert row is not None
+        assert (row.lease_owner, row.lease_until, row.epoch) == (None, 0, 1)
+
+    async def test_a_thread_that_nobody_claimed_cannot_be_renewed(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append()
+        with pytest.raises(LeaseLostError):
+            await storage.renew(THREAD, 0, until=NOW)
+
+    async def test_an_absent_thread_has_no_lease(self, storage: Storage) -> None:
+        with pytest.raises(NotFoundError):
+            await storage.claim(THREAD, "me", until=NOW, now=0)
+        with pytest.raises(NotFoundError):
+            await storage.renew(THREAD, 1, until=NOW)
+        with pytest.raises(NotFoundError):
+            await storage.release(THREAD, 1)
+        assert await storage.thread(THREAD) is None
+
+    async def test_only_one_of_many_claimers_wins(self, storage: Storage, scribe: Scribe, together: Together) -> None:
+        await scribe.append()
+        works = [storage.claim(THREAD, f"owner {n}", until=NOW + TTL, now=NOW) for n in range(16)]
+        answers = await together(works)
+        won = [answer for answer in answers if isinstance(answer, Lease)]
+        assert [lease.epoch for lease in won] == [1]
+        assert sum(isinstance(answer, LeaseHeldError) for answer in answers) == 15
+
+    async def test_a_lease_lasts_through_opening_again(self, storage: Storage, scribe: Scribe, place: Place) -> None:
+        await scribe.append()
+        await storage.claim(THREAD, "me", until=NOW + TTL, now=NOW)
+        storage = await place.reopen(storage)
+        with pytest.raises(LeaseHeldError):
+            await storage.claim(THREAD, "you", until=NOW + TTL, now=NOW)
+        assert (await storage.renew(THREAD, 1, until=NOW + 2 * TTL)).owner == "me"
+
+
+class DueContract(Contract):
+    """Who needs somebody."""
+
+    async def test_a_lease_that_ran_out_is_due(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append()
+        await storage.claim(THREAD, "me", until=NOW, now=NOW - TTL)
+        assert await due(storage, NOW - 1) == []
+        assert await due(storage, NOW) == [THREAD]
+
+    async def test_a_timer_that_ran_out_is_due(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append(THREAD, patch=ThreadPatch(wake_at=NOW))
+        assert await due(storage, NOW - 1) == []
+        assert await due(storage, NOW) == [THREAD]
+
+    async def test_a_released_thread_can_ask_to_be_woken(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append()
+        await storage.claim(THREAD, "me", until=NOW + TTL, now=NOW)
+        await storage.release(THREAD, 1, wake_at=NOW + 1)
+        assert await due(storage, NOW) == []
+        assert await due(storage, NOW + 1) == [THREAD]
+
+    async def test_a_timer_waits_while_somebody_runs_the_thread(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append()
+        await storage.claim(THREAD, "me", until=NOW + TTL, now=NOW)
+        await scribe.append(THREAD, epoch=1, patch=ThreadPatch(wake_at=NOW))
+        assert await due(storage, NOW + 1) == []
+        assert await due(storage, NOW + TTL) == [THREAD]
+
+    async def test_a_claim_answers_the_timer(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append(THREAD, patch=ThreadPatch(wake_at=NOW))
+        await storage.claim(THREAD, "me", until=NOW + TTL, now=NOW)
+        await storage.release(THREAD, 1)
+        assert await due(storage, NOW + 9 * TTL) == []
+
+    async def test_a_released_or_unclaimed_thread_is_not_due(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append(OTHER)
+        await scribe.append(THREAD)
+        await storage.claim(THREAD, "me", until=NOW, now=NOW - TTL)
+        await storage.release(THREAD, 1)
+        assert await due(storage, NOW + TTL) == []
+
+    async def test_what_waits_longest_comes_first(self, storage: Storage, scribe: Scribe) -> None:
+        keys = [ThreadKey("", "", name) for name in "abcd"]
+        for key, at in zip(keys, (4, 2, 3, 1), strict=True):
+            await scribe.append(key, patch=ThreadPatch(wake_at=NOW + at))
+        for key, at in ((keys[0], 4), (keys[2], 3)):
+            await storage.claim(key, "me", until=NOW + at, now=NOW)
+        assert [key.id for key in await due(storage, NOW + 9)] == ["d", "b", "c", "a"]
+        assert [key.id for key in await due(storage, NOW + 9, limit=2)] == ["d", "b"]
+        assert [key.id for key in await due(storage, NOW + 2)] == ["d", "b"]
+
+    async def test_due_work_of_namespaces_is_apart(self, storage: Storage, scribe: Scribe) -> None:
+        there = ThreadKey("staging", "", "t")
+        await scribe.append(there, patch=ThreadPatch(wake_at=1))
+        assert await due(storage, NOW) == []
+        assert [row.key for row in await storage.due("staging", NOW)] == [there]
+
+    async def test_due_threads_come_as_their_whole_line(self, storage: Storage, scribe: Scribe) -> None:
+        made = await scribe.append(THREAD, patch=ThreadPatch(wake_at=1, name="n", tags=("x",), attempts=3))
+        assert await storage.due("", NOW) == [made.row]
+
+
+async def due(storage: Storage, now: int, limit: int = 100) -> list[ThreadKey]:
+    """Which threads are due."""
+    return [row.key for row in await storage.due("", now, limit)]
