@@ -1,0 +1,1 @@
+"""The terminal face: `perdure …`, with the extra `cli`."""

@@ -1,0 +1,145 @@
+"""What the demo looks like: colours on a terminal, plain lines anywhere else."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from perdure.cli.demo_agent import Ended
+
+_WIDTH = 94
+_STYLES = {"kill": "bold red", "found": "yellow", "since": "bold", "error:": "red"}
+_SIGNALS = {2: "SIGINT", 9: "SIGKILL", 15: "SIGTERM"}
+# Rich's own template fetches fonts from the network; a picture in a README should need nothing.
+_SVG = """\
+<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
+<style>
+.{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, monospace; font-size: {char_height}px; line-height: {line_height}px; }}
+{styles}
+</style>
+<defs><clipPath id="{unique_id}-clip-terminal"><rect x="0" y="0" width="{terminal_width}" height="{terminal_height}"/></clipPath>
+{lines}</defs>
+{chrome}
+<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
+{backgrounds}<g class="{unique_id}-matrix">{matrix}</g></g>
+</svg>
+"""  # noqa: E501
+
+
+class Screen:
+    """Prints the demo."""
+
+    def __init__(self, *, record: bool = False) -> None:
+        size = {"width": _WIDTH, "force_terminal": True, "color_system": "truecolor"} if record else {}
+        self._console = Console(record=record, highlight=False, **size)  # type: ignore[arg-type]
+
+    def title(self, text: str) -> None:
+        """A new part begins."""
+        self._console.print()
+        self._console.print(Text(text, style="bold"), soft_wrap=True)
+
+    def note(self, text: str, style: str = "dim") -> None:
+        """A line in our own voice."""
+        self._console.print(Text(text, style=style), soft_wrap=True)
+
+    def started(self, pid: int, arguments: Sequence[str]) -> None:
+        """A process of the agent began."""
+        end = f" (it kills itself after step {arguments[-1]})" if "--die-after" in arguments else ""
+        self.note(f"process {pid} works; kill it at any moment: kill -9 {pid}{end}", "cyan")
+
+    def line(self, line: str) -> None:
+        """A line the agent printed."""
+        self._console.print(_styled(line), soft_wrap=True)
+
+    def died(self, ended: Ended) -> None:
+        """A process of the agent was killed."""
+        who = "it killed itself" if ended.itself else "somebody killed it"
+        name = _SIGNALS.get(ended.signal or 0, f"signal {ended.signal}")
+        self.note(
+            f"process {ended.pid} is dead: {name}, {who} after {len(ended.steps)} steps. Start another.", "bold red"
+        )
+
+    def effects(self, keys: list[str], processes: int) -> None:
+        """What the file of side effects shows."""
+        twice = sorted({key for key in keys if keys.count(key) > 1})
+        self._console.print()
+        if twice:
+            self.note(f"effects.log: {len(keys)} lines, and these happened twice: {', '.join(twice)}", "bold red")
+        else:
+            self.note(
+                f"effects.log: {len(keys)} side effects by {processes} processes, each of them once.", "bold green"
+            )
+
+    def hard_case(self, found: list[str]) -> None:
+        """The kill fell between an effect and its record: say so."""
+        self.note(
+            f"The kill fell between the effect of {', '.join(found)} and its record. No log can know that an effect "
+            "happened; here the step's key told, looked up in effects.log. Where nothing outside can tell, a person "
+            "has to be asked: that is planned, and not in this release.",
+            "yellow",
+        )
+
+    def code(self, source: str) -> None:
+        """A piece of Python."""
+        if self._console.is_terminal:
+            self._console.print(Syntax(source, "python", theme="ansi_dark", background_color="default", word_wrap=True))
+        else:
+            self._console.print(Text(source), soft_wrap=True)
+
+    def table(self, columns: list[str], rows: list[list[str]]) -> None:
+        """Figures side by side."""
+        table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+        for column in columns:
+            table.add_column(column, no_wrap=True)
+        for row in rows:
+            table.add_row(*row)
+        self._console.print(table)
+
+    def next_commands(self, folder: Path) -> None:
+        """What to try with what is left behind."""
+        self.title(f"Left behind in {folder}/; try")
+        for command in commands(folder):
+            self.note(f"  {command}", "cyan")
+
+    def save(self, path: Path) -> None:
+        """Keep what was printed so far as a picture."""
+        path.write_text(self._console.export_svg(title="perdure demo", code_format=_SVG, clear=False), encoding="utf-8")
+
+
+def commands(folder: Path) -> list[str]:
+    """Commands that work after the demo, from the same place."""
+    python = _python()
+    select = "SELECT version, kind, idem_key, length(payload) FROM perdure_entry"
+    return [
+        f"cat {folder}/effects.log",
+        *([f'sqlite3 {folder}/ticket.db "{select}"'] if shutil.which("sqlite3") else []),
+        f"{python} {folder}/ticket_agent.py                      # nothing is left to do",
+        f'{python} {folder}/ticket_agent.py what-if "repair it"  # another fork',
+        f"rm {folder}/ticket.db* {folder}/effects.log            # then run it from the start, and kill it yourself",
+    ]
+
+
+def _python() -> str:
+    """The shortest way to name the interpreter that has Perdure."""
+    here = Path(sys.executable)
+    if Path(shutil.which("python") or "") == here:
+        return "python"
+    return quote(str(here.relative_to(Path.cwd())) if here.is_relative_to(Path.cwd()) else str(here))
+
+
+def _styled(line: str) -> Text:
+    word = line.split()[0] if line.split() else ""
+    text = Text(line, style=_STYLES.get(word, ""))
+    text.highlight_regex(r"^ +\d+/\d+", "green")
+    text.highlight_regex(r"version \d+$", "dim")
+    return text

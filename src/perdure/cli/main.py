@@ -1,0 +1,84 @@
+"""The entry point of `perdure`: help at once, everything else by the command's own module."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from perdure.core.errors import MissingExtraError, PerdureError
+
+USAGE_ERROR = 2
+_ABOVE = """\
+Usage: perdure COMMAND
+
+The durable layer under AI agents.
+
+Commands:"""
+_BELOW = """
+Options:
+  --help    Print this, or the help of a command.
+  --version Print the version."""
+
+
+class Command(NamedTuple):
+    """A command: where its function is, and one line about it."""
+
+    target: str
+    summary: str
+
+
+COMMANDS = {
+    "demo": Command("perdure.cli.demo:demo", "Kill an agent for real and watch it go on."),
+    "schema": Command("perdure.cli.schema:schema", "Print the SQL that sets up a storage."),
+    "version": Command("perdure.cli.version:version", "Print the version."),
+}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command; errors of ours are one line on standard error and exit code 1, wrong usage exit code 2."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if not given or given[0] in ("-h", "--help"):
+        # Building the parser only to print this list took five times as long as printing it.
+        print(help_text())
+        return
+    try:
+        sys.exit(_run(given))
+    except PerdureError as exc:
+        _fail(exc, 1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # `perdure schema … | head`: the reader has gone, and Python would complain once more at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def help_text() -> str:
+    """What `perdure --help` prints."""
+    lines = "\n".join(f"  {name:<9} {command.summary}" for name, command in COMMANDS.items())
+    return f"{_ABOVE}\n{lines}\n{_BELOW}"
+
+
+def _run(given: list[str]) -> int:
+    try:
+        parser = import_module("perdure.cli.parser")
+    except ModuleNotFoundError as exc:
+        raise _missing(exc) from exc
+    return parser.run(given)
+
+
+def _missing(exc: ModuleNotFoundError) -> Exception:
+    """The advice to install the extra, if one of its packages is what is missing."""
+    absent = (exc.name or "").split(".")[0]
+    return MissingExtraError("the command line", "cli") if absent in ("cyclopts", "rich") else exc
+
+
+def _fail(exc: Any, code: int) -> None:
+    print(f"error: {' '.join(str(exc).split())}", file=sys.stderr)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

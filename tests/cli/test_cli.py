@@ -1,0 +1,95 @@
+"""The command line as a person uses it: a real process for each call."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perdure.cli.main import COMMANDS
+from perdure.sync import Perdure
+
+WITHOUT_THE_EXTRA = """
+import sys
+sys.modules["cyclopts"] = None
+from perdure.cli.main import main
+main(["version"])
+"""
+
+
+def perdure(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "perdure.cli.main", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, timeout=60)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
+def test_help_names_every_command(arguments: list[str]) -> None:
+    done = perdure(*arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    for name, command in COMMANDS.items():
+        assert f"  {name:<9} {command.summary}" in done.stdout
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_has_help_with_the_same_first_line(name: str) -> None:
+    done = perdure(name, "--help")
+    assert done.returncode == 0
+    assert COMMANDS[name].summary in done.stdout
+
+
+def test_help_does_not_import_what_it_does_not_need() -> None:
+    code = "import sys; from perdure.cli.main import main; main(['--help']); print('loaded', *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    loaded = done.stdout.split("loaded ")[1].split()
+    assert {"cyclopts", "rich", "perdure.cli.parser", "sqlite3"}.isdisjoint(loaded)
+
+
+@pytest.mark.parametrize("arguments", [["version"], ["--version"]])
+def test_the_version_is_printed(arguments: list[str]) -> None:
+    from perdure import __version__
+
+    assert perdure(*arguments).stdout == f"{__version__}\n"
+
+
+def test_an_unknown_command_is_one_line_with_exit_code_2() -> None:
+    done = perdure("frobnicate")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_bad_address_is_one_line_with_exit_code_1() -> None:
+    done = perdure("schema", "sqlight:///x.db")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "error: storage address 'sqlight:///x.db': unknown scheme 'sqlight', did you mean 'sqlite'?; "
+        "use memory://, file:./folder or sqlite:///name.db\n"
+    )
+
+
+def test_a_missing_extra_names_the_command_that_installs_it() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_THE_EXTRA], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: the command line needs an optional part: pip install 'perdure[cli]'\n"
+
+
+def test_the_printed_schema_makes_a_storage_that_opens_without_migrating(tmp_path: Path) -> None:
+    printed = perdure("schema", "sqlite:///agents.db", folder=tmp_path)
+    assert printed.returncode == 0
+    assert list(tmp_path.iterdir()) == []
+    with sqlite3.connect(tmp_path / "agents.db") as database:
+        database.executescript(printed.stdout)
+    database.close()
+    with Perdure.open(f"sqlite:///{tmp_path}/agents.db", migrate="check") as store:
+        assert store.thread("t").append("messages", "hello") == 1
+
+
+def test_a_reader_that_goes_away_is_no_error_with_a_traceback() -> None:
+    command = f"{sys.executable} -m perdure.cli.main schema sqlite:///x.db | head -c 1"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stderr == ""

@@ -1,0 +1,142 @@
+"""The two reference pages that are made from the code: `python -m tests.docs.reference` writes them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+
+import perdure
+from perdure.core import errors
+from perdure.core.writes import Sizes
+from tests.docs.pages import ROOT
+from tests.docs.signatures import methods, properties, shown
+
+API = ROOT / "docs" / "reference" / "api.md"
+ERRORS = ROOT / "docs" / "reference" / "errors.md"
+VALUES = (
+    perdure.Checkpoint, perdure.Entry, perdure.ThreadInfo, perdure.Comparison, perdure.Difference, perdure.Message,
+    Sizes,
+)  # fmt: skip
+_INTERNAL = {"open_as"}
+
+_API = """\
+# API
+
+Every public name of `perdure`, with its signature. In `perdure.sync` the classes `Perdure` and `Thread` have the same
+methods without `await`. Everything raised is in [errors](errors.md).
+
+`perdure.__version__` is the version as text.
+
+## Perdure
+
+{store}
+
+| address | storage |
+|---|---|
+| `memory://` | in this process, for tests |
+| `file:./folder`, `file:///abs/folder` | a folder of readable files |
+| `sqlite:///relative.db`, `sqlite:////abs/name.db` | a SQLite database; options `?synchronous=FULL` (default), \
+`NORMAL` or `EXTRA`, `?busy_timeout=5` in seconds |
+
+## Thread
+
+{thread}
+
+`thread.id` is the id, `thread.user` whose thread it is once that is known.
+
+## Values
+
+All of them are frozen.
+
+{values}
+
+### EntryKind
+
+What an entry says happened; [every kind](entry-kinds.md).
+
+### Record
+
+{record}
+
+## register
+
+{register}
+
+See [registered types](../guides/registered-types.md).
+"""
+
+_ERRORS = """\
+# Errors
+
+All of them are in `perdure.errors`. [The guide](../guides/errors.md) says what to catch; [faults](../faults.md) says
+what each fault turns into.
+
+```text
+{tree}
+```
+
+| class | means | is also a | carries |
+|---|---|---|---|
+{rows}
+"""
+
+
+def api_page() -> str:
+    """`docs/reference/api.md`."""
+    return _API.format(
+        store=_class(perdure.Perdure),
+        thread=_class(perdure.Thread),
+        values="\n\n".join(
+            f"### {cls.__name__}\n\n{_said(cls)}\n\nAttributes: {_code(properties(cls))}." for cls in VALUES
+        ),
+        record=_said(perdure.Record),
+        register=_function("perdure.register", perdure.register),
+    )
+
+
+def errors_page() -> str:
+    """`docs/reference/errors.md`."""
+    tree = textwrap.dedent((errors.__doc__ or "").split("\n\n", 1)[1]).rstrip()
+    return _ERRORS.format(tree=tree, rows="\n".join(map(_row, error_classes())))
+
+
+def error_classes() -> list[type[Exception]]:
+    """Every error of ours, in the order they are written."""
+    return [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.PerdureError)]
+
+
+def _class(cls: type) -> str:
+    public = [(name, value) for name, value in methods(cls) if name not in _INTERNAL]
+    return "\n\n".join([_said(cls), *(_function(f"{cls.__name__}.{name}", value) for name, value in public)])
+
+
+def _function(name: str, function: object) -> str:
+    return f"```text\n{shown(name, function)}\n```\n\n{_said(function)}"  # type: ignore[arg-type]
+
+
+def _row(cls: type[Exception]) -> str:
+    also = [base.__name__ for base in cls.__bases__ if base.__module__ == "builtins" and base is not Exception]
+    return f"| `{cls.__name__}` | {_said(cls)} | {_code(also)} | {_code(_carried(cls))} |"
+
+
+def _carried(cls: type) -> list[str]:
+    """The attributes that the nearest `__init__` sets."""
+    owner = next(each for each in cls.__mro__ if "__init__" in vars(each))
+    if owner.__module__ != errors.__name__:
+        return []
+    body = ast.parse(textwrap.dedent(inspect.getsource(owner.__init__)))
+    return [node.attr for node in ast.walk(body) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
+
+
+def _said(thing: object) -> str:
+    return (inspect.getdoc(thing) or "").strip()
+
+
+def _code(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+if __name__ == "__main__":
+    API.write_text(api_page(), encoding="utf-8")
+    ERRORS.write_text(errors_page(), encoding="utf-8")

@@ -1,0 +1,47 @@
+"""Every Python block of the README and the docs runs, and prints what it says."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextlib
+import inspect
+import io
+import re
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.pages import PAGES, Block, blocks, name_of
+
+_SAID = re.compile(r"# → (.*)$", re.MULTILINE)
+_PAGES = [page for page in PAGES if any(block.language == "python" for block in blocks(page))]
+
+
+@pytest.mark.parametrize("page", _PAGES, ids=name_of)
+def test_the_examples_of_a_page_run_and_print_what_they_say(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    module = types.ModuleType("example")  # dataclasses look their module up
+    monkeypatch.setitem(sys.modules, "example", module)
+    for block in blocks(page):
+        if block.language == "python":
+            printed = run(block, vars(module))
+            expected = [said.strip() for said in _SAID.findall(block.text)]
+            found = [line for line in printed if line in expected]
+            assert found == expected, f"{name_of(page)}:{block.line} printed {printed}"
+
+
+def run(block: Block, names: dict[str, Any]) -> list[str]:
+    """Run a block as one would in `python -m asyncio`, and return the lines it printed."""
+    source = "\n" * (block.line - 1) + block.text
+    code = compile(source, name_of(block.page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        waiting = eval(code, names)
+        if inspect.iscoroutine(waiting):
+            asyncio.run(waiting)
+    return out.getvalue().splitlines()

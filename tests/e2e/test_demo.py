@@ -1,0 +1,156 @@
+"""The demo as its viewers see it: real processes, really killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from perdure.cli import demo_versus
+from perdure.cli.demo import heart
+from perdure.cli.demo_screen import Screen, commands
+from perdure.cli.ticket_world import PLAN, STEPS
+from perdure.sync import Perdure
+
+DEMO = [sys.executable, "-m", "perdure.cli.main", "demo", "--fast"]
+WORKS = re.compile(r"process (\d+) works")
+
+
+def run_demo(folder: Path) -> str:
+    done = subprocess.run(DEMO, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def effects(folder: Path) -> list[str]:
+    lines = (folder / "perdure-demo" / "effects.log").read_text(encoding="utf-8").splitlines()
+    return [line.split("\t")[0] for line in lines]
+
+
+def state(folder: Path) -> object:
+    with Perdure.open(f"sqlite:///{folder}/perdure-demo/ticket.db") as store:
+        return store.thread("ticket-4711").load()
+
+
+def test_the_agent_kills_itself_and_the_next_process_does_only_what_is_missing(tmp_path: Path) -> None:
+    said = run_demo(tmp_path)
+    before, after = said.split("is dead: SIGKILL, it killed itself after 8 steps")
+    assert [name for name in STEPS if f"  {name:<9} {PLAN[name]}" in before] == STEPS[:8]
+    assert [name for name in STEPS if f"/12  {name:<9} {PLAN[name]}" in after] == STEPS[8:]
+    assert effects(tmp_path) == STEPS
+    assert state(tmp_path) == {"results": PLAN, "done": STEPS}
+    assert "12 side effects by 2 processes, each of them once" in said
+
+
+def test_without_a_terminal_it_prints_plain_text_and_the_code_that_ran(tmp_path: Path) -> None:
+    said = run_demo(tmp_path)
+    assert "\x1b" not in said
+    script = (tmp_path / "perdure-demo" / "ticket_agent.py").read_text(encoding="utf-8")
+    assert heart(script) in said
+
+
+def test_the_fork_decided_otherwise_and_the_thread_did_not(tmp_path: Path) -> None:
+    assert re.search(r"results.decide +send a replacement +refund 89.00 EUR", run_demo(tmp_path))
+    with Perdure.open(f"sqlite:///{tmp_path}/perdure-demo/ticket.db") as store:
+        branch = store.thread("if refund 89.00 EUR").load()
+    assert branch["results"] == {**{name: PLAN[name] for name in STEPS[:5]}, "decide": "refund 89.00 EUR"}
+    assert branch["done"] == STEPS[:6]
+
+
+def test_a_second_demo_starts_afresh_and_leaves_other_files_alone(tmp_path: Path) -> None:
+    run_demo(tmp_path)
+    mine = tmp_path / "perdure-demo" / "mine.txt"
+    mine.write_text("not the demo's")
+    run_demo(tmp_path)
+    assert effects(tmp_path) == STEPS
+    assert mine.read_text() == "not the demo's"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_viewer_may_kill_any_process_at_any_moment(tmp_path: Path, seed: int) -> None:
+    said = "".join(watch_and_kill(tmp_path, random.Random(seed), kills=2))
+    assert "somebody killed it" in said
+    assert sorted(effects(tmp_path)) == sorted(STEPS)
+    assert state(tmp_path) == {"results": PLAN, "done": STEPS}
+
+
+def watch_and_kill(folder: Path, chance: random.Random, kills: int) -> Iterator[str]:
+    """Run the demo, and kill its agent from outside after one of the first steps of each process."""
+    pid, countdown = 0, chance.randint(0, 4)
+    with subprocess.Popen([*DEMO], cwd=folder, stdout=subprocess.PIPE, text=True) as watched:
+        for line in watched.stdout or ():
+            yield line
+            if found := WORKS.search(line):
+                pid, countdown = int(found[1]), chance.randint(0, 4)
+            if pid and kills and countdown == 0:
+                os.kill(pid, signal.SIGKILL)
+                pid, kills = 0, kills - 1
+            countdown -= 1
+    assert watched.returncode == 0
+
+
+def test_a_kill_between_effect_and_record_is_told_and_the_effect_is_not_repeated(tmp_path: Path) -> None:
+    run_demo(tmp_path)
+    folder = tmp_path / "perdure-demo"
+    for path in folder.glob("ticket.db*"):
+        path.unlink()
+    (folder / "effects.log").write_text(f"read\t{PLAN['read']}\tprocess 1\n")
+    again = subprocess.run(
+        [sys.executable, folder / "ticket_agent.py", "--pace", "0"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert "found  read: it had happened, but was not recorded" in again.stdout
+    assert effects(tmp_path) == STEPS
+
+
+def test_a_kill_in_the_hard_place_is_told_to_the_viewer(capsys: pytest.CaptureFixture[str]) -> None:
+    Screen().hard_case(["email"])
+    said = capsys.readouterr().out
+    assert said.startswith("The kill fell between the effect of email and its record.")
+    assert "planned, and not in this release" in said
+
+
+def test_the_picture_is_a_small_svg_that_fetches_nothing(tmp_path: Path) -> None:
+    subprocess.run([*DEMO, "--svg", "demo.svg"], cwd=tmp_path, capture_output=True, check=True, timeout=120)
+    for picture in (tmp_path / "demo.svg", Path(__file__).parents[2] / "docs" / "images" / "demo.svg"):
+        text = picture.read_text(encoding="utf-8")
+        assert ElementTree.fromstring(text).tag.endswith("svg")
+        assert len(text) < 150_000
+        assert set(re.findall(r"https?://[^\"']+", text)) == {"http://www.w3.org/2000/svg"}
+        assert "each&#160;of&#160;them&#160;once" in text
+
+
+def test_the_commands_it_suggests_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_demo(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for command in commands(Path("perdure-demo")):
+        assert subprocess.run(["sh", "-c", command], check=False, timeout=60, capture_output=True).returncode == 0, (
+            command
+        )
+
+
+def test_beside_langgraph_it_says_how_to_install_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(demo_versus, "peer_python", lambda: None)
+    demo_versus.versus(Screen(), tmp_path, 8)
+    assert "pip install langgraph langgraph-checkpoint-sqlite" in capsys.readouterr().out
+
+
+def test_a_file_in_the_way_is_one_line_and_untouched(tmp_path: Path) -> None:
+    (tmp_path / "perdure-demo").write_text("mine")
+    done = subprocess.run(DEMO, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == "error: perdure-demo is not a folder; move it away or run the demo somewhere else\n"
+    assert (tmp_path / "perdure-demo").read_text() == "mine"
