@@ -1,0 +1,57 @@
+"""How long a run is."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.report import Figure
+from benchmarks.workload import Turn, Variant, turns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """Counts of one run."""
+
+    quick: bool
+    updates: int
+    marks: tuple[int, ...]  # turns at which whole-state saves are looked at; the last is the length of the run
+    width: int  # samples looked at before a mark
+    grown: int  # the length of the second size, three times the first in a full run
+    repeats: int  # samples of restore, list and start-up
+    rounds: int  # rounds of the asynchronous clients
+    each: int  # updates of one client in a round
+    traced: int  # saves under strace
+
+    @property
+    def turns(self) -> int:
+        return self.marks[-1]
+
+
+FULL = Scale(
+    quick=False, updates=3000, marks=(100, 300, 1000), width=60, grown=3000, repeats=60, rounds=40, each=4, traced=100
+)
+QUICK = Scale(quick=True, updates=300, marks=(100, 300), width=40, grown=600, repeats=30, rounds=30, each=2, traced=20)
+
+
+@dataclass(slots=True)
+class Bench:
+    """One run: its length, a folder for databases, and what it finds."""
+
+    scale: Scale
+    folder: Path
+    found: Callable[[Figure], None]
+    note: Callable[[str], None]
+    _turns: dict[Variant, list[Turn]] = field(default_factory=dict)
+
+    def path(self, name: str) -> str:
+        """A place for a database that no other part uses."""
+        return str(Path(tempfile.mkdtemp(dir=self.folder)) / f"{name}.db")
+
+    def turns(self, variant: Variant = "words") -> list[Turn]:
+        """The turns of W, made once."""
+        if variant not in self._turns:
+            self._turns[variant] = turns(variant, max(self.scale.updates, self.scale.grown))
+        return self._turns[variant]

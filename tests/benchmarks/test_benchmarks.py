@@ -1,0 +1,46 @@
+"""The benchmarks run, their workload is the same for everybody, and their verdicts are those of the bars."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from benchmarks.__main__ import run
+from benchmarks.report import Figure
+from benchmarks.scale import Scale
+from benchmarks.workload import VARIANTS, Variant, final_state, opening_context, turns
+
+TINY = Scale(quick=True, updates=6, marks=(3, 6), width=3, grown=12, repeats=2, rounds=2, each=1, traced=1)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_workload_has_the_sizes_the_bars_are_about_and_is_the_same_every_time(variant: Variant) -> None:
+    made = turns(variant, 20)
+    sizes = [len(msgspec.msgpack.encode(turn.message)) for turn in made]
+    assert made == turns(variant, 20)
+    assert all(1400 < size < 1700 for size in sizes)
+    assert 3900 < len(msgspec.msgpack.encode(opening_context(variant))) < 4300
+    assert final_state(variant, 20)["messages"] == [turn.message for turn in made]
+
+
+@pytest.mark.parametrize("part", ["update", "save", "bytes", "restore", "list", "clients"])
+def test_every_part_finds_figures_and_writes_them(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.parts.whole.langgraph", lambda *_: None)
+    monkeypatch.setattr("benchmarks.fsyncs.per_save", lambda _: {})
+    report = run(TINY, [part])
+    report.write(tmp_path)
+    written = json.loads((tmp_path / "latest.json").read_text())
+    assert report.figures
+    assert [figure["figure"] for figure in written["figures"]] == [figure.name for figure in report.figures]
+    assert all(figure.name in (tmp_path / "latest.md").read_text() for figure in report.figures)
+
+
+def test_a_bar_is_judged_by_its_sense_and_not_at_all_when_it_was_not_measured() -> None:
+    assert Figure(name="a", value=1.0, bar=1.0).met is True
+    assert Figure(name="a", value=1.1, bar=1.0).met is False
+    assert Figure(name="a", value=3.0, bar=3.5, sense="≥").met is False
+    assert Figure(name="a", value=None, bar=1.0).met is None
+    assert Figure(name="a", value=1.0, bar=2.0, judged=False).met is None
