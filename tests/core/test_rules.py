@@ -114,7 +114,7 @@ def test_every_flipped_bit_of_a_packed_envelope_is_noticed_or_harmless() -> None
 def _placed(state: object, **change: object) -> object:
     document = Document.of(encode(state))
     given: dict[str, object] = {"set": {}, "append": {}, "delete": (), **change}
-    document.apply(Change(**given).place(document))  # type: ignore[arg-type]
+    Change(**given).place(document).apply(document)  # type: ignore[arg-type]
     return decode(document.encoded())
 
 

@@ -17,7 +17,7 @@ from perdure import sync
 from perdure.core.errors import ForkedProcessError
 
 PLAYS: dict[str, Callable[[str], None]] = {}
-_PATIENCE = 10.0
+_PATIENCE = 4.0
 
 
 def play(function: Callable[[str], None]) -> Callable[[str], None]:
@@ -101,7 +101,7 @@ def while_another_thread_writes(url: str) -> None:
     threading.Thread(target=_busy, args=(store, stop), daemon=True).start()
     time.sleep(0.05)
     for name, work in (("append", lambda: store.thread("t").append("n", 9) and None), ("close", store.close)):
-        print(name, *sorted({in_child(work) for _ in range(6)}))
+        print(name, *sorted({in_child(work) for _ in range(2)}))
     stop.set()
     time.sleep(0.1)
     print("works", still_works(store, url, [0]))

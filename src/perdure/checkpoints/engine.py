@@ -10,7 +10,7 @@ from perdure.checkpoints.heads import Head, Heads
 from perdure.checkpoints.requests import Request, Saved
 from perdure.checkpoints.restoring import Restorer
 from perdure.core import blobs
-from perdure.core.changes import Change
+from perdure.core.changes import Change, Placed
 from perdure.core.codec import encode
 from perdure.core.delta import delta
 from perdure.core.digest import digest_of
@@ -94,8 +94,10 @@ class Engine:
         asked = ("update", digest_of(encode_body(change.request())) if request.key is not None else b"")
         for attempt in range(_REBASES):
             head = await self._start(key, None if change.commutes else expected)
-            ops = change.place(head.document)
-            write = self._write(key, head, EntryKind.STATE_UPDATED, ops, request, asked, commutes=change.commutes)
+            placed = change.place(head.document)
+            write = self._write(
+                key, head, EntryKind.STATE_UPDATED, placed.ops, request, asked, commutes=change.commutes
+            )
             try:
                 done = await self._append(write, head, None if change.commutes else expected)
             except VersionConflictError:
@@ -103,7 +105,7 @@ class Engine:
                     raise
                 await self.head(key)
                 continue
-            await self._settle(key, head, done, ops, write)
+            await self._settle(key, head, done, placed, write)
             return Saved(done, rebased=expected is not None and done.before != expected)
         raise AssertionError("unreachable")
 
@@ -154,7 +156,7 @@ class Engine:
         )
 
     async def _settle(
-        self, key: ThreadKey, head: Head, done: Appended, new: list[Op] | tuple[Document, Seen], write: Write
+        self, key: ThreadKey, head: Head, done: Appended, new: Placed | tuple[Document, Seen], write: Write
     ) -> None:
         """After the acknowledgement: remember the new head, tell, and write a snapshot where one is due."""
         if done.again:
@@ -186,11 +188,11 @@ class Engine:
         self._heads.drop(key)
 
 
-def _advance(head: Head, done: Appended, new: list[Op] | tuple[Document, Seen], size: int) -> None:
+def _advance(head: Head, done: Appended, new: Placed | tuple[Document, Seen], size: int) -> None:
     if isinstance(new, tuple):
         head.document, head.seen = new
     else:
-        head.document.apply(new)
+        new.apply(head.document)
         head.seen = Seen()
     head.uid, head.version, head.since = done.row.uid, done.state_version, head.since + size
     head.last, head.chain = done.row.head, done.row.head_digest

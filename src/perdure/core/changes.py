@@ -6,19 +6,43 @@ Everything is checked before anything is written, so that no log ever holds an o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 from msgspec import Raw
 
 from perdure.core import steps
 from perdure.core.codec import encode
-from perdure.core.document import Document, Opened, opened
+from perdure.core.document import Document, Opened, measure, opened
 from perdure.core.errors import InvalidPathError
-from perdure.core.ops import Append, Delete, Op, Set
+from perdure.core.ops import Append, Delete, Op, Set, size_of
 from perdure.core.steps import Path, Step, show
 
+Edit = tuple[Any, Any, Any]  # (dict, key, encoded value) or (list, None, encoded items)
 _EMPTY_DICT = Raw(b"\x80")
+
+
+class Placed:
+    """A change fitted to one document: its operations and, where they are simple, the very places they touch."""
+
+    __slots__ = ("_edits", "ops")
+
+    def __init__(self, ops: list[Op], edits: list[Edit] | None = None) -> None:
+        self.ops = ops
+        self._edits = edits
+
+    def apply(self, document: Document) -> None:
+        """Make the change, once it is stored. The document must not have changed since it was placed."""
+        if self._edits is None:
+            document.apply(self.ops)
+            return
+        for inside, step, value in self._edits:
+            if step is None:
+                inside.extend(value)
+                document.size += sum(map(size_of, value))
+            else:
+                old = inside.get(step)
+                document.size += size_of(value) - (0 if old is None else measure(old))
+                inside[step] = value
 
 
 class Change:
@@ -44,8 +68,33 @@ class Change:
         """What the caller asked for, for comparing requests under one key."""
         return [self._deletes, self._sets, self._appends]
 
-    def place(self, document: Document) -> list[Op]:
+    def place(self, document: Document) -> Placed:
         """The operations for this document; raise `InvalidPathError` where a path does not fit it."""
+        return self._placed_quickly(document) or Placed(self._placed(document))
+
+    def _placed_quickly(self, document: Document) -> Placed | None:
+        """The common case, where every parent is a dict and every list is there; None for any other."""
+        root = document.root = opened(document.root)
+        if self._deletes or type(root) is not dict:
+            return None
+        ops: list[Op] = []
+        edits: list[Edit] = []
+        for path, value in self._sets:
+            inside = _dict_of(root, path)
+            if inside is None:
+                return None
+            ops.append(Set(path, value))
+            edits.append((inside, path[-1], value))
+        for path, items in self._appends:
+            inside = _dict_of(root, path)
+            target = None if inside is None else _opened_in(inside, path[-1])
+            if type(target) is not list:
+                return None
+            ops.append(Append(path, items))
+            edits.append((target, None, items))
+        return Placed(ops, edits)
+
+    def _placed(self, document: Document) -> list[Op]:
         placer = _Placer(document)
         for path in self._deletes:
             placer.delete(path)
@@ -69,10 +118,35 @@ def _items(path: Path, items: object) -> Sequence[object]:
 def _refuse_overlap(paths: list[Path]) -> None:
     if len(paths) < 2:
         return
-    ordered = sorted(tuple(map(str, path)) for path in paths)
-    for one, other in pairwise(ordered):
-        if other[: len(one)] == one:
-            raise InvalidPathError(".".join(other), f"overlaps {'.'.join(one)!r} in the same update; make it two")
+    taken = set(paths)
+    for path in paths:
+        for depth in range(1, len(path)):
+            if path[:depth] in taken:
+                raise _overlap(path, path[:depth])
+    if len(taken) < len(paths):
+        twice = next(path for path in paths if paths.count(path) > 1)
+        raise _overlap(twice, twice)
+
+
+def _overlap(path: Path, other: Path) -> InvalidPathError:
+    return InvalidPathError(_text(path), f"overlaps {_text(other)!r} in the same update; make it two")
+
+
+def _dict_of(root: dict[str, Any], path: Path) -> dict[str, Any] | None:
+    """The dict that the last step of `path` is a key of, if only dicts are on the way."""
+    node: Any = root
+    for step in path[:-1]:
+        node = _opened_in(node, step)
+        if type(node) is not dict:
+            return None
+    return node if type(path[-1]) is str else None
+
+
+def _opened_in(inside: dict[str, Any], step: Any) -> Any:
+    child = inside.get(step)
+    if type(child) is Raw:
+        child = inside[step] = opened(child)
+    return child
 
 
 class _Placer:

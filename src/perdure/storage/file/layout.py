@@ -32,6 +32,8 @@ def prepare(disk: Disk, root: str, migrate: Migrate) -> Schema:
         if migrate == "check":
             raise SchemaOutdatedError(root, "there is no storage here yet")
         found = _make(disk, root)
+    elif migrate == "auto":
+        _make_folders(disk, root)  # a copy made by git or by an archiver has lost the empty ones
     return found
 
 
@@ -73,10 +75,15 @@ def _make(disk: Disk, root: str) -> Schema:
         lock.close()
 
 
+def _make_folders(disk: Disk, root: str) -> None:
+    for name in (THREADS, HIDDEN, TRASH, BLOBS):
+        if not disk.is_folder(join(root, name)):
+            files.make_folder(disk, join(root, name))
+
+
 def _fill(disk: Disk, root: str) -> Schema:
     files.put(disk, join(root, IGNORE), b"*\n")
-    for name in (THREADS, HIDDEN, TRASH, BLOBS):
-        files.make_folder(disk, join(root, name))
+    _make_folders(disk, root)
     disk.sync_folder(dirname(root) or ".")
     made = Schema(schema=SCHEMA, min_reader=SCHEMA, min_writer=SCHEMA)
     files.put(disk, join(root, MARKER), written(made))  # last: with it, everything else is there
