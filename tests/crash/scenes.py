@@ -65,4 +65,3 @@ def _op(model: Model, kind: str, rng: random.Random, scratch: int) -> Op:
         after = applied(copy.deepcopy(model.newest(THREAD)), op)
         if kind != "save" or len(after["scratch"]) == scratch:
             return Op(**{**op.__dict__, "after": after})
-

@@ -111,7 +111,9 @@ def _attach(pid: int, options: Sequence[str], trace: str) -> subprocess.Popen[by
 def _ending(said: str, trace: str) -> Ending:
     words = dict(line.split(" ", 1) for line in said.splitlines())
     classes = tuple(words.get("error", "").split())
-    return Ending("ack" in words, classes[0] if classes else "", classes, words.get("words", ""), "again" in words, trace)
+    return Ending(
+        "ack" in words, classes[0] if classes else "", classes, words.get("words", ""), "again" in words, trace
+    )
 
 
 def _act(scene: Scene, url: str, answering: int, waiting: int, retry: bool) -> NoReturn:

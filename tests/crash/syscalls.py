@@ -72,8 +72,8 @@ def table(reports: list[Report]) -> str:
     lines = [f"{'save':<10}{'calls':>7}{'kills':>7}{'whole':>7}{'absent':>8}{'lost':>6}{'half':>6}{'double':>8}"]
     for each in reports:
         found = each.verdict
-        figures = (sum(each.calls.values()), each.kills, found.landed, found.absent, found.lost, found.half, found.duplicates)
-        lines.append(f"{each.scene:<10}" + "".join(f"{n:>{w}}" for n, w in zip(figures, (7, 7, 7, 8, 6, 6, 8), strict=True)))
+        made = f"{sum(each.calls.values()):>7}{each.kills:>7}{found.landed:>7}{found.absent:>8}"
+        lines.append(f"{each.scene:<10}{made}{found.lost:>6}{found.half:>6}{found.duplicates:>8}")
     return "\n".join(lines)
 
 

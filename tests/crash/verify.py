@@ -125,7 +125,9 @@ def _compare_points(store: sync.Perdure, model: Model, thread: str, verdict: Ver
     """Checkpoints listed, checkpoints in the log and checkpoints acknowledged are the same."""
     handle = store.thread(thread)
     listed = {point.version: point.id for point in handle.history(limit=_ALL)}
-    logged = {entry.version: mark.id for entry in handle.entries() if (mark := decode_change(body_of(thread, entry)).mark)}
+    logged = {
+        entry.version: mark.id for entry in handle.entries() if (mark := decode_change(body_of(thread, entry)).mark)
+    }
     known = model.points.get(thread, {})
     told = {version: known[version] or listed.get(version, "") for version in known}
     if listed != logged or listed != told:

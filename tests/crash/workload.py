@@ -1,4 +1,4 @@
-"""What the processes that are killed do, and what must be there afterwards: planned beforehand, so that both sides know.
+"""What the processes that are killed do, planned beforehand: so both sides know what must be there afterwards.
 
 Operations go through the public faces only. A plan is made from a model of plain dicts; the parent keeps the model,
 the child that is forked from it keeps a copy and does the work.
@@ -90,7 +90,10 @@ def change(rng: random.Random, kind: str) -> dict[str, Any]:
     if kind == "blob":
         return {"set": {"document": text(rng, LARGE)}, "append": {"messages": [turn]}}
     if kind == "update":
-        return {"set": {"context": {"city": text(rng, 900), "step": rng.randrange(99)}}, "append": {"log": [text(rng, 40)]}}
+        return {
+            "set": {"context": {"city": text(rng, 900), "step": rng.randrange(99)}},
+            "append": {"log": [text(rng, 40)]},
+        }
     return {}
 
 

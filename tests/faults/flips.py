@@ -1,6 +1,6 @@
 """Flip single bits of a closed store, and see what reading it gives.
 
-    python -m tests.faults.flips --flips 2000 [--backend sqlite|file] [--seed N]
+python -m tests.faults.flips --flips 2000 [--backend sqlite|file] [--seed N]
 """
 
 from __future__ import annotations
@@ -129,7 +129,12 @@ def _read(store: sync.Perdure, thread: str, ref: object, state: Any) -> tuple[st
 
 
 def _listings(handle: sync.Thread) -> list[tuple[str, Callable[[], object]]]:
-    return [("history", handle.history), ("info", handle.info), ("entries", handle.entries), ("messages", handle.messages)]
+    return [
+        ("history", handle.history),
+        ("info", handle.info),
+        ("entries", handle.entries),
+        ("messages", handle.messages),
+    ]
 
 
 def _attempt(name: str, call: Callable[[], object]) -> tuple[str, str]:
@@ -152,10 +157,12 @@ def _judge(tally: Tally, what: str, found: list[tuple[str, str]]) -> None:
 
 def table(tallies: dict[str, Tally]) -> str:
     """One line per backend."""
-    lines = [f"{'':<8}{'flips':>7}{'unharmed':>10}{'typed error':>13}{'another state':>15}{'other error':>13}{'took (s)':>10}"]
+    names = ("flips", "unharmed", "typed error", "another state", "other error", "took (s)")
+    lines = [" " * 8 + "".join(f"{name:>15}" for name in names)]
     for name, each in tallies.items():
-        figures = f"{each.flips:>7}{each.unharmed:>10}{each.told:>13}{len(each.other_state):>15}{len(each.other_error):>13}"
-        lines.append(f"{name:<8}{figures}{each.seconds:>10.1f}  {dict(each.classes)}")
+        wrong = (len(each.other_state), len(each.other_error))
+        figures = (each.flips, each.unharmed, each.told, *wrong, round(each.seconds, 1))
+        lines.append(f"{name:<8}" + "".join(f"{figure:>15}" for figure in figures) + f"  {dict(each.classes)}")
     return "\n".join(lines)
 
 

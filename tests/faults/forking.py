@@ -1,6 +1,6 @@
 """os.fork with an open store: played in a process of its own, which prints what happened.
 
-    python -m tests.faults.forking <play> <url>
+python -m tests.faults.forking <play> <url>
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -33,7 +32,7 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, list | tuple):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, float):
-        return (math.isnan(one) and math.isnan(other)) or (one == other and math.copysign(1, one) == math.copysign(1, other))
+        return repr(one) == repr(other)  # NaN is itself, and -0.0 is not 0.0
     return bool(one == other)
 
 
@@ -56,7 +55,9 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
     """A file system of its own in memory, which root may mount; elsewhere the test is not shown."""
     disk = folder / "disk"
     disk.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "perdure", disk], check=False, capture_output=True)
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "perdure", disk], check=False, capture_output=True
+    )
     if made.returncode:
         assert not os.environ.get("PERDURE_TEST_ALL"), made.stderr
         pytest.skip("not shown: a small file system cannot be mounted here")

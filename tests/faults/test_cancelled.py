@@ -1,4 +1,4 @@
-"""A task cancelled at any moment of an operation: the write is there wholly or not at all, and the store still works."""
+"""A task cancelled at any moment: its write is there wholly or not at all, and the store still works."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ Work = Callable[[perdure.Thread], Coroutine[Any, Any, Any]]
 
 OPERATIONS: dict[str, tuple[Work, Any]] = {
     "save": (lambda thread: thread.save(CHANGED, key="once"), CHANGED),
-    "append": (lambda thread: thread.append("items", "q" * 30_000, key="once"), {**BEFORE, "items": [*BEFORE["items"], "q" * 30_000]}),
+    "append": (
+        lambda thread: thread.append("items", "q" * 30_000, key="once"),
+        {**BEFORE, "items": [*BEFORE["items"], "q" * 30_000]},
+    ),
     "update": (lambda thread: thread.update(set={"deep.n": 5}, key="once"), {**BEFORE, "deep": {"n": 5}}),
     "load": (lambda thread: thread.load(), BEFORE),
     "load a version": (lambda thread: thread.load("@1"), BEFORE),

@@ -16,7 +16,7 @@ from perdure.core.delta import delta
 from perdure.core.digest import digest_of
 from perdure.core.document import Document
 from perdure.core.entries import EntryKind, NewEntry
-from perdure.core.envelope import seal, seal_packed
+from perdure.core.envelope import QUICK, seal, seal_packed
 from perdure.core.errors import PerdureError, VersionConflictError
 from perdure.core.frozen import Seen
 from perdure.core.identity import ThreadKey
@@ -174,7 +174,8 @@ class Engine:
     async def _snapshot(self, key: ThreadKey, head: Head) -> None:
         """Write a whole state beside the log. It is derived: failing to write it harms nothing."""
         state, large = blobs.extract(head.document.encoded())
-        payload = seal_packed(encode_body(WholeState(msgspec.Raw(state), [blob.digest for blob in large])))
+        whole = WholeState(msgspec.Raw(state), [blob.digest for blob in large])
+        payload = seal_packed(encode_body(whole), QUICK)
         snapshot = Snapshot(version=head.last, chain=head.chain, digest=digest_of(payload), payload=payload)
         head.since = 0
         try:

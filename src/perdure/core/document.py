@@ -85,11 +85,22 @@ def measure(node: Node) -> int:
 class Document:
     """The state of a thread at one version. `root` is None before the first state."""
 
-    __slots__ = ("root", "size")
+    __slots__ = ("_size", "root")
 
     def __init__(self, root: Node | None = None, size: int | None = None) -> None:
         self.root: Node | None = root
-        self.size = size if size is not None else 0 if root is None else measure(root)
+        self._size = size
+
+    @property
+    def size(self) -> int:
+        """About how many bytes the state takes; counted when first asked for, and followed from then on."""
+        if self._size is None:
+            self._size = 0 if self.root is None else measure(self.root)
+        return self._size
+
+    @size.setter
+    def size(self, size: int) -> None:
+        self._size = size
 
     @classmethod
     def of(cls, encoded: bytes) -> Document:
@@ -105,6 +116,7 @@ class Document:
         if self.root is None:
             return Raw(b"\xc0")
         self.root = closed(self.root)
+        self._size = size_of(self.root)
         return self.root
 
     def apply(self, ops: Ops) -> None:
@@ -115,8 +127,9 @@ class Document:
     def fold(self, ops: Iterable[Op]) -> None:
         """Apply many operations in place: containers that were reached once are found again by their path.
 
-        The size is not followed on the way; `measured` tells it afterwards.
+        The size is not followed on the way: it is counted when somebody asks.
         """
+        self._size = None
         reached: dict[Path, Any] = {}
         for op in ops:
             kind, path = type(op), op.path
@@ -130,6 +143,7 @@ class Document:
             else:
                 reached.clear()  # a place that was reached may be gone, or another's
                 self._apply(op)
+                self._size = None
 
     def _fold_set(self, path: Path, value: Raw, reached: dict[Path, Any]) -> None:
         parent, step = path[:-1], path[-1]
@@ -141,11 +155,6 @@ class Document:
         if type(inside.get(step) if type(inside) is dict else inside[step]) is not Raw:
             reached.clear()  # an opened place is replaced: what was reached inside it is gone
         inside[step] = value
-
-    def measured(self) -> Document:
-        """This document with its size counted anew."""
-        self.size = 0 if self.root is None else measure(self.root)
-        return self
 
     def _apply(self, op: Op) -> None:
         if isinstance(op, Set):

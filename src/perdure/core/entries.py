@@ -46,7 +46,7 @@ FAILED_KINDS = frozenset({EntryKind.RUN_FAILED, EntryKind.STEP_FAILED, EntryKind
 ENTRY_SCHEMA = 1
 
 
-class NewEntry(msgspec.Struct, frozen=True, kw_only=True):
+class NewEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An entry before the storage gives it a version, a time and a chain digest."""
 
     kind: EntryKind
@@ -56,7 +56,7 @@ class NewEntry(msgspec.Struct, frozen=True, kw_only=True):
     schema: int = ENTRY_SCHEMA
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One item of a log. `payload` is None where a listing did not ask for it."""
 
     version: int  # 1, 2, 3 … without gaps

@@ -14,34 +14,34 @@ from msgspec import Raw
 from perdure.core.steps import Path
 
 
-class Set(msgspec.Struct, array_like=True, tag=1, frozen=True):
+class Set(msgspec.Struct, array_like=True, tag=1, frozen=True, gc=False):
     """Put `value` at `path`; an empty path is the whole state."""
 
     path: Path
     value: Raw
 
 
-class Delete(msgspec.Struct, array_like=True, tag=2, frozen=True):
+class Delete(msgspec.Struct, array_like=True, tag=2, frozen=True, gc=False):
     """Remove the dict key at the end of `path`."""
 
     path: Path
 
 
-class Append(msgspec.Struct, array_like=True, tag=3, frozen=True):
+class Append(msgspec.Struct, array_like=True, tag=3, frozen=True, gc=False):
     """Add `items` to the list at `path`."""
 
     path: Path
     items: list[Raw]
 
 
-class Truncate(msgspec.Struct, array_like=True, tag=4, frozen=True):
+class Truncate(msgspec.Struct, array_like=True, tag=4, frozen=True, gc=False):
     """Keep the first `length` items of the list at `path`."""
 
     path: Path
     length: int
 
 
-class Splice(msgspec.Struct, array_like=True, tag=5, frozen=True):
+class Splice(msgspec.Struct, array_like=True, tag=5, frozen=True, gc=False):
     """Replace `removed` items of the list at `path` from index `at` on by `items`."""
 
     path: Path
@@ -50,6 +50,8 @@ class Splice(msgspec.Struct, array_like=True, tag=5, frozen=True):
     items: list[Raw]
 
 
+# gc=False: operations hold no cycles, and tracking thousands of them while a log is folded is what the collector would
+# spend its time on.
 Op = Set | Delete | Append | Truncate | Splice
 Ops = Sequence[Op]
 

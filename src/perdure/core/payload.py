@@ -9,7 +9,7 @@ from perdure.core.checkpoint import CheckpointMark
 from perdure.core.ops import Op
 
 
-class StateChange(msgspec.Struct, array_like=True, frozen=True):
+class StateChange(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A delta with the checkpoint that rides on it. `blobs` are digests of the large values it refers to."""
 
     ops: list[Op]
@@ -18,7 +18,7 @@ class StateChange(msgspec.Struct, array_like=True, frozen=True):
     blobs: list[bytes] = []
 
 
-class WholeState(msgspec.Struct, array_like=True, frozen=True):
+class WholeState(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A snapshot's content."""
 
     state: Raw
