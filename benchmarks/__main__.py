@@ -64,6 +64,8 @@ def run(scale: Scale, parts: Sequence[str]) -> Report:
             sys.stderr.write(f"{name} took {seconds:.0f} s\n")
         if {"update", "save"} & set(parts):
             report.fsyncs = fsyncs.per_save(scale.traced)
+        if report.machine["source"] != machine.source_digest():
+            report.notes.append("The source changed during the run: child processes may have measured another Perdure.")
     return report
 
 

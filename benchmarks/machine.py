@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import sqlite3
@@ -9,6 +10,8 @@ import subprocess
 from pathlib import Path
 
 import msgspec
+
+import perdure
 
 
 def describe(folder: str) -> dict[str, str | int]:
@@ -22,7 +25,14 @@ def describe(folder: str) -> dict[str, str | int]:
         "sqlite": sqlite3.sqlite_version,
         "msgspec": msgspec.__version__,
         "filesystem": _filesystem(folder),
+        "source": source_digest(),
     }
+
+
+def source_digest() -> str:
+    """Which Perdure was measured: a digest of its source."""
+    files = sorted(Path(perdure.__file__).parent.rglob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
 
 def _cpu_model() -> str:

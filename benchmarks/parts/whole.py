@@ -27,7 +27,7 @@ def run(bench: Bench) -> None:
     _check_wal(bench, {**sides, "raw": raw})
     raw.close()
     _saves(bench, samples)
-    _cold(bench, samples)
+    _cold(bench, samples, sides["cold save"].snapshots())
     _against_peer(bench, samples, _closed(sides))
 
 
@@ -75,7 +75,7 @@ def _saves(bench: Bench, samples: Samples) -> None:
     bench.found(compared(name, "save nested", "raw", here))
 
 
-def _cold(bench: Bench, samples: Samples) -> None:
+def _cold(bench: Bench, samples: Samples, snapshots: list[int]) -> None:
     for mark in (bench.scale.marks[0], bench.scale.turns):
         name = f"cold save ÷ LangGraph's put at {mark} turns"
         if _PEER not in samples:
@@ -83,7 +83,8 @@ def _cold(bench: Bench, samples: Samples) -> None:
             continue
         bar = 1.0 if mark == bench.scale.turns else None
         here = _at(bench, samples, mark)
-        bench.found(compared(name, "cold save", _PEER, here, bar=bar, judged=not bench.scale.quick))
+        note = f"{mark - max((at for at in snapshots if at <= mark), default=0)} entries after the newest snapshot"
+        bench.found(compared(name, "cold save", _PEER, here, bar=bar, judged=not bench.scale.quick, note=note))
 
 
 def _against_peer(bench: Bench, samples: Samples, sizes: dict[str, int]) -> None:

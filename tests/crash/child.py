@@ -88,6 +88,9 @@ def call(handle: Any, op: Op, state: Any) -> Any:
         return handle.save(state, key=op.key, note=op.key)
     if op.kind == "fork":
         return handle.fork(to=op.target)
+    if op.kind == "load":
+        assert handle.load() == state, "another state was loaded"
+        return None
     asked = op.args()
     if op.kind == "append":
         return handle.append("messages", *asked["append"]["messages"], key=op.key, checkpoint=op.checkpoint)

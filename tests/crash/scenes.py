@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+from dataclasses import replace
 from pathlib import Path
 
 from perdure import sync
@@ -23,6 +24,13 @@ def scenes(backend: str, root: Path) -> list[Scene]:
         _scene(backend, root, "snapshot", 1, "save", scratch=9000, forgives_syncs=True),
         _scene(backend, root, "first", 0, "save", opens=True),
     ]
+
+
+def load(backend: str, root: Path) -> Scene:
+    """Opening a place that is there, and loading the newest state of a thread."""
+    scene = _scene(backend, root, "load", 3, "save", opens=True)
+    op = replace(scene.op, kind="load", after=scene.model.newest(THREAD))
+    return replace(scene, op=op, reads=True)
 
 
 def _scene(

@@ -29,6 +29,7 @@ WRITING = (
     "fallocate", "rename", "renameat", "renameat2", "link", "linkat", "unlink", "unlinkat", "rmdir", "mkdir", "mkdirat",
     "openat", "open", "creat", "utimensat",
 )  # fmt: skip
+READING = ("read", "pread64", "readv", "preadv", "getdents64", "fstat", "newfstatat", "flock", "mmap")
 _CALL = re.compile(r"^(?:\d+\s+)?([a-z_0-9]+)\(")
 
 
@@ -56,6 +57,7 @@ class Scene:
     template: Path
     model: Model
     op: Op
+    reads: bool = False  # the operation is a load; what it reads is looked at too
     opens: bool = False  # opening the storage is part of what is traced
     forgives_syncs: bool = False  # something derived is synced too, whose failure harms nothing acknowledged
 
@@ -124,7 +126,8 @@ def _act(scene: Scene, url: str, answering: int, waiting: int, retry: bool) -> N
         state = handle.load(default=None) if not scene.opens else None
         os.write(answering, b"ready\n")
         os.read(waiting, 1)
-        _perform(handle, scene.op, applied(state, scene.op), answering, retry)
+        wanted = scene.op.after if scene.reads else applied(state, scene.op)
+        _perform(handle, scene.op, wanted, answering, retry)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -148,8 +151,10 @@ def _perform(handle: sync.Thread, op: Op, state: Any, answering: int, retry: boo
 
 
 def calls_of(scene: Scene, folder: Path) -> list[tuple[str, int, str]]:
-    """Every writing call of the operation: its name, which one of that name since strace came, and its line."""
-    ending = play(scene, folder, [f"trace={_known()},access"])
+    """Every call of the operation: its name, which one of that name since strace came, and its line."""
+    names = WRITING + READING if scene.reads else WRITING
+    known = ",".join(f"?{name}" for name in names)  # a `?` forgives a name that this architecture does not have
+    ending = play(scene, folder, [f"trace={known},access"])
     assert ending.acknowledged, ending
     counted: Counter[str] = Counter()
     found: list[tuple[str, int, str]] = []
@@ -157,13 +162,8 @@ def calls_of(scene: Scene, folder: Path) -> list[tuple[str, int, str]]:
     for line in ending.trace.splitlines():
         name = match[1] if (match := _CALL.match(line)) else ""
         inside = (inside or BEGIN in line) and END not in line
-        if name in WRITING:
+        if name in names:
             counted[name] += 1
             if inside:
                 found.append((name, counted[name], line))
     return found
-
-
-def _known() -> str:
-    """The calls to trace; a `?` forgives a name that this architecture does not have."""
-    return ",".join(f"?{name}" for name in WRITING)

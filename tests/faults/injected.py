@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.crash.scenes import scenes
+from tests.crash.scenes import load, scenes
 from tests.crash.strace import Ending, Scene, available, calls_of, play
 from tests.crash.syscalls import NOT_SHOWN
 from tests.crash.verify import Verdict, verify
@@ -45,7 +45,7 @@ class Report:
 def run(backend: str, sample: int = 1) -> Iterator[Report]:
     """Let every call of every scene fail in every way."""
     with tempfile.TemporaryDirectory(prefix="perdure-faults-") as root:
-        for scene in scenes(backend, Path(root)):
+        for scene in (*scenes(backend, Path(root)), load(backend, Path(root))):
             yield fail_everywhere(scene, Path(root) / "run", sample if scene.opens else 1)
 
 
@@ -78,10 +78,17 @@ def _misbehaviour(scene: Scene, name: str, ending: Ending, retry: bool) -> Itera
     typed = len(TYPED & set(ending.lineage)) == 1 and ending.error not in TYPED
     if not ending.acknowledged and not typed:
         yield "untyped", f"{ending.error or 'nothing'} was raised ({ending.words}), which is no typed error"
-    if ending.acknowledged and name in SYNCS and not scene.forgives_syncs:
+    if ending.acknowledged and name in SYNCS and not (scene.forgives_syncs or scene.reads):
         yield "unsynced folder" if _was_folder(ending.trace) else "unsynced", "it was acknowledged after a failed sync"
+    if ending.retried and name in SYNCS and not _synced_after(ending.trace):
+        yield "unsynced", "the retry was acknowledged without another sync"
     if retry and not ending.acknowledged and not ending.retried:
         yield "retry", f"the retry in the same process failed after {ending.error} ({ending.words})"
+
+
+def _synced_after(trace: str) -> bool:
+    """Whether a sync that worked followed the one that failed."""
+    return any("= 0" in line for line in trace.partition("(INJECTED)")[2].splitlines()[1:])
 
 
 def _was_folder(trace: str) -> bool:
@@ -93,9 +100,9 @@ def _left(scene: Scene, folder: Path, ending: Ending, what: str) -> Verdict:
     """What a new process finds: everything acknowledged, the operation wholly or not at all, and a retry works."""
     model = copy.deepcopy(scene.model)
     stands = ending.acknowledged or ending.retried
-    if stands:
+    if stands and not scene.reads:
         model.accept(scene.op)
-    found = verify(scene.url.format(folder=folder), model, () if stands else [scene.op])
+    found = verify(scene.url.format(folder=folder), model, () if stands or scene.reads else [scene.op])
     found.words = [f"{what}: {words}" for words in found.words]
     return found
 

@@ -10,14 +10,14 @@ from pathlib import Path
 DECISION = "decide"
 PLAN = {  # what a model would say next, and what comes of it
     "read": "order 1180 arrived broken",
-    "customer": "Ada Moreau, customer since 2019",
+    "customer": "customer since 2019, two orders",
     "order": "one lamp, 89.00 EUR, delivered on Monday",
     "warranty": "valid until May",
     "search": "three similar tickets, all replaced",
     DECISION: "send a replacement",
     "reserve": "lamp reserved in warehouse 2",
     "courier": "courier booked for Thursday",
-    "email": "e-mail sent to Ada",
+    "email": "e-mail sent to the customer",
     "label": "return label printed",
     "crm": "note added to the customer's page",
     "close": "ticket closed",

@@ -132,10 +132,19 @@ def admit(row: ThreadRow | None, write: Write) -> ThreadRow:
 
 def _admit_new(write: Write) -> ThreadRow:
     if write.epoch is not None or write.uid is not None:
-        raise NotFoundError(f"thread {write.key.id!r}", "it was deleted")
+        raise deleted(write)
     if write.expected:
         raise VersionConflictError(write.key.id, write.expected, 0)
     return ThreadRow(key=write.key, uid=write.new_uid, created=write.micros, updated=write.micros)
+
+
+def deleted(write: Write) -> NotFoundError:
+    """The refusal of a write to a thread that is gone.
+
+    A storage raises it too when `new_uid` belongs to a deleted thread that forks still need: the write made that thread
+    once, and its retry must not make another of the same identity.
+    """
+    return NotFoundError(f"thread {write.key.id!r}", "it was deleted")
 
 
 def _check_lease(row: ThreadRow, write: Write) -> None:

@@ -53,7 +53,8 @@ class Storage(Protocol):
 
         In this order: a key that stands already answers `again` (another request: `KeyReusedError`); a write id that
         stands after `since` (or after `expected` when that conflicts) answers `again`; then `core.writes.admit`
-        decides: `NotFoundError`, `LeaseLostError`, `LeaseHeldError`, `VersionConflictError`.
+        decides: `NotFoundError` (deleted; also when `new_uid` is that of a deleted thread which forks still need),
+        `LeaseLostError`, `LeaseHeldError`, `VersionConflictError`.
         """
         ...
 

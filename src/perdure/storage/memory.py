@@ -25,6 +25,7 @@ from perdure.core.writes import (
     admit,
     checkpoint_row,
     claimed,
+    deleted,
     found_again,
     lease_of,
     released,
@@ -85,6 +86,8 @@ class MemoryStorage:
             again = log and self._again(log, write)
             if again:
                 return again
+            if log is None and write.new_uid in self._logs:
+                raise deleted(write)
             before = admit(log.row if log else None, write)
             after, entries = stamped(before, write)
             log = log or self._make(before)

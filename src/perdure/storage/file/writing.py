@@ -18,6 +18,7 @@ from perdure.core.writes import (
     accepted,
     admit,
     checkpoint_row,
+    deleted,
     found_again,
     same_request,
     stamped,
@@ -51,6 +52,8 @@ def append(logs: Logs, blobs: Blobs, write: Write) -> Appended:
     folder = logs.folder(write.key)
     if not logs.disk.is_folder(folder):
         admit(None, write)  # refused before anything is made
+        if logs.disk.is_folder(logs.hidden(write.new_uid)):
+            raise deleted(write)
     with blobs.held(blobs.scope(write.key)) if write.blobs else nullcontext(), logs.writing(folder, create=True) as log:
         assert log is not None  # noqa: S101  # made when absent
         return _again(log, write) or _append(log, blobs, logs, write)

@@ -121,7 +121,8 @@ DUE = f"""SELECT {_THREAD_COLUMNS} FROM (
 # A large value is inserted once, and touched every time it is written again.
 PUT_BLOB = """INSERT INTO perdure_blob (scope, digest, touched_at, payload) VALUES (?, ?, ?, ?)
 ON CONFLICT (scope, digest) DO UPDATE SET touched_at = max(touched_at, excluded.touched_at) RETURNING row"""
-USE_BLOB = "INSERT OR IGNORE INTO perdure_blob_use (thread, blob, version) VALUES (?, ?, ?)"
+USE_BLOB = """INSERT INTO perdure_blob_use (thread, blob, version) VALUES (?, ?, ?)
+ON CONFLICT (thread, blob) DO UPDATE SET version = min(version, excluded.version)"""
 BLOB_ROW = "SELECT row FROM perdure_blob WHERE scope = ? AND digest = ?"
 BLOB = "SELECT payload FROM perdure_blob WHERE scope = ? AND digest = ?"
 SWEEP_BLOBS = """DELETE FROM perdure_blob

@@ -17,6 +17,7 @@ from perdure.core.writes import (
     accepted,
     admit,
     checkpoint_row,
+    deleted,
     found_again,
     same_request,
     stamped,
@@ -49,7 +50,7 @@ async def append(tx: Transaction, write: Write) -> Appended:
             return again
     before = admit(stored.row if stored else None, write)
     after, entries = stamped(before, write)
-    number = stored.number if stored else await _make_thread(tx, after)
+    number = stored.number if stored else await _make_thread(tx, after, write)
     mark = checkpoint_row(before, after, write.checkpoint) if write.checkpoint else None
     await _store(tx, StoredThread(number, after), write, entries, mark)
     if stored is not None:
@@ -85,7 +86,9 @@ async def _retried(tx: Transaction, stored: StoredThread, write: Write) -> int |
     return rows[0][0] if rows else None
 
 
-async def _make_thread(tx: Transaction, row: ThreadRow) -> int:
+async def _make_thread(tx: Transaction, row: ThreadRow, write: Write | None = None) -> int:
+    if write is not None and await tx.rows(sql.THREAD_BY_UID, (row.uid,)):
+        raise deleted(write)
     return (await tx.rows(sql.INSERT_THREAD, thread_values(row)))[0][0]
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from perdure.core.checkpoint import CheckpointQuery
 from perdure.core.digest import GENESIS, verify_links
+from perdure.core.errors import NotFoundError
 from perdure.core.identity import ThreadKey
 from perdure.core.threads import ThreadQuery
 from perdure.storage.contract import Storage
@@ -29,6 +32,17 @@ class DeletionContract(Contract):
         assert not await storage.delete(BOBS)
         assert await storage.delete(THREAD)
         assert not await storage.delete(THREAD)
+
+    async def test_the_retry_of_a_threads_first_write_does_not_make_it_again_beside_its_forks(
+        self, storage: Storage, scribe: Scribe
+    ) -> None:
+        write = scribe.write(THREAD)
+        await storage.append(write)
+        await scribe.fork(THREAD, 1, OTHER)
+        await storage.delete(THREAD)
+        with pytest.raises(NotFoundError):
+            await storage.append(write)
+        assert await storage.thread(THREAD) is None
 
     async def test_other_threads_stay(self, storage: Storage, scribe: Scribe) -> None:
         rows = [(await scribe.append(key)).row for key in (THREAD, OTHER, BOBS)]

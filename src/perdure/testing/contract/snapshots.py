@@ -54,6 +54,12 @@ class SnapshotContract(Contract):
         await storage.drop_snapshot(THREAD, 7)
         assert await snapshot_at(storage, 2) == first
 
+    async def test_a_derived_snapshot_never_replaces_a_base(self, storage: Storage, scribe: Scribe) -> None:
+        made = await scribe.append()
+        base = await scribe.snapshot(made, base=True)
+        await scribe.snapshot(made, payload=seal(b"derived"))
+        assert await snapshot_at(storage, 1) == base
+
     async def test_a_base_is_never_dropped(self, storage: Storage, scribe: Scribe) -> None:
         base = await scribe.snapshot(await scribe.append(), base=True)
         await storage.drop_snapshot(THREAD, 1)
