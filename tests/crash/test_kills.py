@@ -46,7 +46,8 @@ def test_the_campaign_notices_an_operation_done_twice(tmp_path: Path) -> None:
     with sync.Perdure.open(url) as store:
         store.thread(thread).append("messages", {"role": "user"}, key="again")
     _spoil(tmp_path, f"UPDATE perdure_entry SET idem_key = '{keys[-1]}' WHERE idem_key = 'again'", drop_keys=True)
-    assert verify(url, model, ()).duplicates == 1
+    found = verify(url, model, ())
+    assert found.duplicates + found.half == 1  # the broken chain may be met before the second key is
 
 
 def test_the_campaign_notices_another_state(tmp_path: Path) -> None:

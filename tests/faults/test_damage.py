@@ -50,8 +50,8 @@ CASES = {
     "checkpoint time": f"UPDATE perdure_checkpoint SET at = 9223372036854775807 WHERE {_LAST_POINT}",  # OverflowError
     "snapshot digest": "UPDATE perdure_snapshot SET digest = zeroblob(32)",
     "snapshot chain": "UPDATE perdure_snapshot SET chain = zeroblob(32)",
-    "snapshot payload": "UPDATE perdure_snapshot SET payload = 'text'",
-    "snapshot row": "UPDATE perdure_snapshot SET row = row - 1",
+    "snapshot payload": "UPDATE perdure_snapshot SET payload = 'text'",  # TypeError
+    "snapshot row": "UPDATE perdure_snapshot SET row = row - 1",  # another state, from there on
     "blob payload": "UPDATE perdure_blob SET payload = zeroblob(10)",
     "blob payload, a text": "UPDATE perdure_blob SET payload = 'text'",
     "blob digest": "UPDATE perdure_blob SET digest = zeroblob(31) || x'01' WHERE row = 1",
@@ -95,3 +95,55 @@ def test_a_default_is_never_given_for_a_thread_that_is_damaged(template: tuple[b
         connection.execute(CASES["thread hash"])
     with sync.Perdure.open(url_of("sqlite", tmp_path)) as store, pytest.raises(StorageDamagedError):
         store.thread("flipped", user="ann").load(default={})
+
+
+def _two_users(folder: Path, backend: str) -> None:
+    """Two threads of the same id and the same length, each with snapshots."""
+    with sync.Perdure.open(url_of(backend, folder)) as store:
+        for user in ("ann", "bob"):
+            for number in range(1, 6):
+                store.thread("t", user=user).save({"owner": user, "n": number, "text": str(number) * 9000})
+
+
+def _owners(folder: Path, backend: str) -> set[str]:
+    """Whose states bob is shown, and the errors he gets."""
+    seen: set[str] = set()
+    with sync.Perdure.open(url_of(backend, folder)) as store:
+        for ref in ("@1", "@2", "@3", "@4", "@5", None):
+            got: list[dict[str, str]] = []
+            error = raised(lambda ref=ref, got=got: got.append(store.thread("t", user="bob").load(ref)))
+            seen.add(got[0]["owner"] if error is None else "typed" if is_typed(error) else repr(error))
+    return seen
+
+
+# DEFECT (reported): a snapshot is not bound to its thread and version; its chain digest is stored and never compared.
+def test_a_snapshot_of_another_thread_is_never_believed(tmp_path: Path) -> None:
+    _two_users(tmp_path, "sqlite")
+    with closing(sqlite3.connect(tmp_path / "agents.db")) as connection, connection:
+        connection.execute("DELETE FROM perdure_snapshot WHERE row >> 32 = 2")
+        assert connection.execute("UPDATE perdure_snapshot SET row = row + (1 << 32)").rowcount > 0
+    assert _owners(tmp_path, "sqlite") <= {"bob", "typed"}
+
+
+def test_a_snapshot_file_of_another_thread_is_never_believed(tmp_path: Path) -> None:
+    _two_users(tmp_path, "file")
+    found = sorted(path for path in tmp_path.rglob("*") if path.parent.name == "snapshots")
+    texts = {path: path.read_bytes() for path in found}
+    assert len({path.parent for path in found}) == 2
+    for path, text in texts.items():
+        (other,) = (each for each in found if each.name == path.name and each != path)
+        other.write_bytes(text)
+    assert _owners(tmp_path, "file") <= {"bob", "typed"}
+
+
+def test_a_snapshot_file_of_another_version_is_never_believed(tmp_path: Path) -> None:
+    _two_users(tmp_path, "file")
+    for path in [path for path in tmp_path.rglob("*") if path.parent.name == "snapshots"]:
+        path.rename(path.with_name(path.name.replace("2", "3").replace("4", "5")))
+    with sync.Perdure.open(url_of("file", tmp_path)) as store:
+        found = [raised(lambda n=n: _expect(store, n)) for n in range(1, 6)]
+    assert [error for error in found if error is not None and not is_typed(error)] == []
+
+
+def _expect(store: sync.Perdure, number: int) -> None:
+    assert store.thread("t", user="bob").load(f"@{number}")["n"] == number

@@ -9,25 +9,24 @@ import msgspec
 from perdure.checkpoints.heads import Head, Heads
 from perdure.checkpoints.requests import Request, Saved
 from perdure.checkpoints.restoring import Restorer
-from perdure.core import blobs
+from perdure.core import blobs, snapshots
 from perdure.core.changes import Change, Placed
 from perdure.core.codec import encode
 from perdure.core.delta import delta
 from perdure.core.digest import digest_of
 from perdure.core.document import Document
 from perdure.core.entries import EntryKind, NewEntry
-from perdure.core.envelope import QUICK, seal, seal_packed
+from perdure.core.envelope import seal, seal_quick
 from perdure.core.errors import PerdureError, VersionConflictError
-from perdure.core.frozen import Seen
 from perdure.core.identity import ThreadKey
 from perdure.core.ids import IdMaker
 from perdure.core.ops import Op
 from perdure.core.payload import StateChange, WholeState, encode_body
 from perdure.core.ports import Clock, Randomness, Telemetry
+from perdure.core.seen import Seen
 from perdure.core.writes import Appended, Snapshot, Write
 from perdure.storage.contract import Storage
 
-_WORTH_A_SNAPSHOT = 16 * 1024  # below this, folding the changes is as quick as reading a whole state
 _LARGE_BUFFER = 64 * 1024 * 1024  # a buffer larger than this is given back
 _NEVER = -1  # a version no thread is at: the write can only be found again, never be made
 _REBASES = 1000  # a writer that loses this often is told so instead of trying for ever
@@ -168,17 +167,22 @@ class Engine:
             return  # somebody read our entry back already and advanced the head
         _advance(head, done, new, len(write.entries[0].payload))
         self._heads.put(key, head)
-        if head.since > max(head.document.size, _WORTH_A_SNAPSHOT):
+        if head.since > snapshots.SMALLEST and snapshots.is_due(head.since, head.document.size):
             await self._snapshot(key, head)
 
     async def _snapshot(self, key: ThreadKey, head: Head) -> None:
         """Write a whole state beside the log. It is derived: failing to write it harms nothing."""
         state, large = blobs.extract(head.document.encoded())
-        whole = WholeState(msgspec.Raw(state), [blob.digest for blob in large])
-        payload = seal_packed(encode_body(whole), QUICK)
+        apart = head.apart + head.since
+        stays = snapshots.is_landmark(apart, len(state))
+        digests = [blob.digest for blob in large]
+        payload = seal_quick(encode_body(WholeState(msgspec.Raw(state), digests, 0 if stays else apart, stays)))
         snapshot = Snapshot(version=head.last, chain=head.chain, digest=digest_of(payload), payload=payload)
-        head.since = 0
+        old = head.rolling
+        head.since, head.apart, head.rolling = 0, 0 if stays else apart, 0 if stays else head.last
         try:
+            if old:
+                await self.storage.drop_snapshot(key, old)  # first, so that the new one can have its room
             await self.storage.put_snapshot(key, head.uid or "", snapshot)
             self.telemetry.count("perdure.snapshots", 1)
         except PerdureError as exc:
@@ -192,10 +196,13 @@ class Engine:
 def _advance(head: Head, done: Appended, new: Placed | tuple[Document, Seen], size: int) -> None:
     if isinstance(new, tuple):
         head.document, head.seen = new
+        head.room = head.document.size
     else:
         new.apply(head.document)
         head.seen = Seen()
-    head.uid, head.version, head.since = done.row.uid, done.state_version, head.since + size
+    head.uid, head.version = done.row.uid, done.state_version
+    head.since += size
+    head.room += size
     head.last, head.chain = done.row.head, done.row.head_digest
 
 

@@ -8,8 +8,8 @@ import msgspec
 
 from perdure.core.digest import GENESIS
 from perdure.core.document import Document
-from perdure.core.frozen import Seen
 from perdure.core.identity import ThreadKey
+from perdure.core.seen import Seen
 
 
 class Head(msgspec.Struct, kw_only=True):
@@ -23,7 +23,10 @@ class Head(msgspec.Struct, kw_only=True):
     last: int = 0  # the newest entry that was looked at
     chain: bytes = GENESIS  # its chain digest
     document: Document = msgspec.field(default_factory=Document)
+    room: int = 0  # about how many bytes the document takes; counting exactly would cost as much as folding
     since: int = 0  # bytes of changes since the newest snapshot
+    apart: int = 0  # bytes of changes between the newest landmark and the newest snapshot
+    rolling: int = 0  # version of the newest snapshot if the next one replaces it, 0 if it stays
     seen: Seen = msgspec.field(default_factory=Seen)
 
 
@@ -47,7 +50,7 @@ class Heads:
         """Keep a head."""
         self._heads[key] = head
         self._heads.move_to_end(key)
-        self._weigh(key, head.document.size)
+        self._weigh(key, head.room)
         while self._total > self._budget and len(self._heads) > 1:
             self.drop(next(iter(self._heads)))
 

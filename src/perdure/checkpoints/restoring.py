@@ -6,10 +6,10 @@ from perdure.checkpoints.heads import Head
 from perdure.core import blobs, fold
 from perdure.core.errors import CheckpointDamagedError
 from perdure.core.fold import SnapshotDamaged
-from perdure.core.frozen import Seen
 from perdure.core.identity import ThreadKey
 from perdure.core.payload import StateChange, WholeState
 from perdure.core.ports import Telemetry
+from perdure.core.seen import Seen
 from perdure.core.writes import Restored
 from perdure.storage.contract import Storage
 
@@ -70,9 +70,16 @@ class Restorer:
         if whole is None or snapshot is None:
             return Head(uid=restored.row.uid)
         document = fold.document_of(whole, await self._bodies(key, whole.blobs))
-        version = min(restored.row.state_version, snapshot.version)
+        own = snapshot.version > restored.row.parent_version and not snapshot.base
         return Head(
-            uid=restored.row.uid, version=version, last=snapshot.version, chain=snapshot.chain, document=document
+            uid=restored.row.uid,
+            version=min(restored.row.state_version, snapshot.version),
+            last=snapshot.version,
+            chain=snapshot.chain,
+            document=document,
+            room=document.size,
+            apart=whole.apart,
+            rolling=snapshot.version if own and not whole.landmark else 0,
         )
 
     async def _bodies(self, key: ThreadKey, digests: list[bytes]) -> dict[bytes, bytes]:
@@ -93,7 +100,9 @@ def _advanced(
     entries = [entry for entry in restored.entries if entry.changes_state]
     if entries:
         fold.apply(key.id, head.document, entries, changes, bodies)
-        head.since += sum(len(entry.payload or b"") for entry in entries)
+        changed = sum(len(entry.payload or b"") for entry in entries)
+        head.since += changed
+        head.room += changed
         head.version = entries[-1].version
     if restored.entries:
         head.last, head.chain = restored.entries[-1].version, restored.entries[-1].chain

@@ -34,12 +34,20 @@ def seal(body: bytes) -> bytes:
     return _PLAIN + body
 
 
-def seal_packed(body: bytes, level: int = SMALL) -> bytes:
+def seal_packed(body: bytes) -> bytes:
     """Wrap `body`, compressed where that saves something."""
     if len(body) < _WORTH:
         return _PLAIN + body
-    packed = zstd.compress(body, level=level)
+    packed = zstd.compress(body, level=SMALL)
     return _PACKED + packed if len(packed) < len(body) else _PLAIN + body
+
+
+def seal_quick(body: bytes) -> bytes:
+    """Wrap `body` so that it is quick to unpack, unless it would hardly get smaller that way."""
+    if len(body) < _WORTH:
+        return _PLAIN + body
+    packed = zstd.compress(body, level=QUICK)
+    return _PACKED + packed if len(packed) * 5 < len(body) * 4 else seal_packed(body)
 
 
 def unseal(sealed: bytes) -> bytes:
@@ -48,11 +56,11 @@ def unseal(sealed: bytes) -> bytes:
     if head == _PLAIN:
         return sealed[3:]
     if head == _PACKED:
-        return _unpack(sealed[3:])
+        return _unpack(memoryview(sealed)[3:])
     raise EnvelopeError(_why(head))
 
 
-def _unpack(packed: bytes) -> bytes:
+def _unpack(packed: memoryview) -> bytes:
     try:
         size = zstd.get_frame_info(packed).decompressed_size
         if not size or size > MAX_BODY:

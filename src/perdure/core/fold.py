@@ -77,7 +77,6 @@ def apply(
     thread_id: str, document: Document, entries: Sequence[Entry], changes: Sequence[StateChange], bodies: Bodies
 ) -> None:
     """Apply the changes of entries, with their large values put back."""
-    room = document.size + sum(len(entry.payload or b"") for entry in entries)
     deltas = [_resolved(change, bodies) if change.blobs else change.ops for change in changes]
     try:
         document.fold(chain.from_iterable(deltas))
@@ -85,7 +84,6 @@ def apply(
         versions = f"{entries[0].version} to {entries[-1].version}"
         reason = f"(or one of {versions}) does not fit the state before it ({exc})"
         raise EntryDamagedError(thread_id, entries[-1].version, reason) from exc
-    document.size = room  # no more than that; counting would cost as much as folding
 
 
 def _resolved(change: StateChange, bodies: Bodies) -> list[Op]:

@@ -6,15 +6,13 @@ the way down, which is checked once, when the object is first saved.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from operator import is_
 from typing import Any
 
 import msgspec
-from msgspec import Raw
 
-from perdure.core.codec import encode, encode_into
-from perdure.core.delta import Grown
 from perdure.core.message import FrozenDict, FrozenList
 from perdure.core.plain import LEAVES
 
@@ -39,48 +37,25 @@ def _is_atom(kind: type) -> bool:
     return kind in scalars.PACK and kind is not bytearray
 
 
-class Seen:
-    """The frozen items of a state's lists as they were last saved, held so that their identities stay theirs."""
+class FrozenItems:
+    """Items of a list that can never change, held so that their identities stay theirs."""
 
-    __slots__ = ("_lists",)
+    __slots__ = ("_items", "count")
 
-    def __init__(self) -> None:
-        self._lists: dict[str, list[Any]] = {}
+    def __init__(self, items: list[Any]) -> None:
+        self._items = items
+        self.count = len(items)
 
-    def encoded(self, state: Any, buffer: bytearray) -> tuple[Any, Seen]:
-        """Encode a state, leaving out the frozen items that were seen before; return it and what is seen now.
+    @classmethod
+    def of(cls, items: Sequence[Any]) -> FrozenItems | None:
+        """Remember items that are immutable all the way down; None for any other."""
+        return cls(list(items)) if all(map(is_frozen, items)) else None
 
-        The result is what `delta` takes: a view of the buffer, or a dict of encoded and `Grown` values.
-        """
-        if type(state) is not dict or not any(map(_is_candidate, state.values())) or not _has_text_keys(state):
-            return encode_into(state, buffer), _NOTHING
-        after = Seen()
-        return {key: self._value(key, value, after) for key, value in state.items()}, after
+    def grown_to(self, items: Sequence[Any]) -> bool:
+        """Whether `items` begin with exactly the remembered ones."""
+        return len(items) >= self.count and all(map(is_, self._items, items))
 
-    def _value(self, key: str, value: Any, after: Seen) -> Any:
-        if not _is_candidate(value):
-            return Raw(encode(value, at=(key,)))
-        known = self._lists.get(key, ())
-        if known and len(value) >= len(known) and all(map(is_, known, value)):
-            return self._grown(key, value, len(known), after)
-        if all(map(is_frozen, value)):
-            after._lists[key] = value.copy()
-        return Raw(encode(value, at=(key,)))
-
-    def _grown(self, key: str, value: list[Any], kept: int, after: Seen) -> Grown:
-        fresh = value[kept:]
-        tail = [Raw(encode(item, at=(key, kept + at))) for at, item in enumerate(fresh)]
-        if all(map(is_frozen, fresh)):
-            after._lists[key] = value.copy()
-        return Grown(kept, tail)
-
-
-_NOTHING = Seen()
-
-
-def _is_candidate(value: Any) -> bool:
-    return type(value) is list and bool(value) and isinstance(value[-1], msgspec.Struct)
-
-
-def _has_text_keys(state: dict[Any, Any]) -> bool:
-    return all(type(key) is str and key.isprintable() for key in state)
+    def extended(self, items: Sequence[Any]) -> FrozenItems | None:
+        """What is remembered after `items` were added."""
+        tail = FrozenItems.of(items)
+        return None if tail is None else FrozenItems(self._items + tail._items)

@@ -23,6 +23,8 @@ class WholeState(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     state: Raw
     blobs: list[bytes] = []
+    apart: int = 0  # bytes of changes since the landmark before it; 0 for a landmark
+    landmark: bool = True
 
 
 encode_body = msgspec.msgpack.Encoder().encode

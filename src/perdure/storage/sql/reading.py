@@ -8,6 +8,7 @@ import msgspec
 
 from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, matches
 from perdure.core.entries import Entry, EntryKind
+from perdure.core.errors import EntryDamagedError
 from perdure.core.identity import ThreadKey
 from perdure.core.threads import ThreadQuery, ThreadRow, listed
 from perdure.core.writes import Restored, Sizes, Snapshot, written_together
@@ -90,9 +91,16 @@ async def entries(
             rows = await tx.rows(sql.ENTRIES, (owner.place(low), owner.place(span.high), _PAGE))
             if not rows:
                 break
-            low = rows[-1][0]
+            low = _onwards(key, low, rows[-1][0])
             found += [entry_of(row) for row in rows if kinds is None or row[1] in kinds]
     return found[:limit]
+
+
+def _onwards(key: ThreadKey, before: int, now: int) -> int:
+    """The next place to read from. In a damaged index a page may end before it began: going on would never end."""
+    if now <= before:
+        raise EntryDamagedError(key.id, abs(now) % VERSIONS, "is out of order")
+    return now
 
 
 async def headers(
@@ -108,7 +116,7 @@ async def headers(
             rows = await tx.rows(sql.HEADERS, (owner.place(span.low), owner.place(high), until, until, page))
             if not rows:
                 break
-            high = rows[-1][0] - 1
+            high = -_onwards(key, -high, 1 - rows[-1][0])
             found += [entry_of(row) for row in rows if kinds is None or row[1] in kinds]
     return found[:limit]
 
@@ -128,7 +136,7 @@ async def checkpoints(tx: Transaction, key: ThreadKey, query: CheckpointQuery) -
             found += [_seen_from(stored, mark) for mark in marks if matches(mark, query)]
             if len(rows) < _page(query):
                 break
-            high = owner.place(marks[-1].entry)
+            high = -_onwards(key, -high, -owner.place(marks[-1].entry))
     return found[: query.limit]
 
 
@@ -175,7 +183,7 @@ async def user_checkpoints(
         values = (before, namespace, user, user, *_filters(query), _page(query))
         marks = [checkpoint_of(row) for row in await tx.rows(sql.USER_CHECKPOINTS, values)]
         found += [mark for mark in marks if matches(mark, query)]
-        if len(marks) < _page(query):
+        if len(marks) < _page(query) or marks[-1].mark.id >= before:
             break
         before = marks[-1].mark.id
     return found[: query.limit]
@@ -202,7 +210,7 @@ async def written_at(tx: Transaction, stored: StoredThread, first: int) -> list[
         if not rows:
             break
         found += [entry_of(row) for row in rows]
-        low = stored.place(found[-1].version)
+        low = _onwards(stored.row.key, low, stored.place(found[-1].version))
     return [*written_together(found)]  # type: ignore[list-item]
 
 
@@ -220,7 +228,7 @@ async def threads(tx: Transaction, query: ThreadQuery) -> list[ThreadRow]:
         values = (query.namespace, query.user, query.user, *before, page)
         lines = [thread_of(row).row for row in await tx.rows(sql.THREADS, values)]
         found += [line for line in lines if listed(line, query)]
-        if len(lines) < page:
+        if len(lines) < page or (lines[-1].updated, lines[-1].uid) >= before:
             break
         before = (lines[-1].updated, lines[-1].uid)
     return found[: query.limit]

@@ -1,0 +1,78 @@
+"""What was saved last, as far as it can be recognised in the next state without encoding it again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Raw
+
+from perdure.core.codec import encode, encode_into
+from perdure.core.delta import Grown
+from perdure.core.frozen import FrozenItems
+from perdure.core.leaves import PlainItems
+
+Items = PlainItems | FrozenItems
+_LONG = 16  # a shorter list is encoded sooner than it is compared
+_PATIENCE = 3  # lists that changed elsewhere than at their end this often are not remembered for a while
+_REST = 32
+
+
+class Seen:
+    """The long lists of a state as they were last saved, by key."""
+
+    __slots__ = ("_lists", "_misses")
+
+    def __init__(self, lists: dict[str, Items] | None = None, misses: dict[str, int] | None = None) -> None:
+        self._lists = lists or {}
+        self._misses = misses or {}
+
+    def encoded(self, state: Any, buffer: bytearray) -> tuple[Any, Seen]:
+        """Encode a state, leaving out list items that are still what they were; return it and what is seen now.
+
+        The result is what `delta` takes: a view of the buffer, or a dict of encoded and `Grown` values.
+        """
+        long = _long_lists(state)
+        if not long:
+            return encode_into(state, buffer), _NOTHING
+        grown = {key: known for key, known in self._lists.items() if key in long and known.grown_to(long[key])}
+        new = _grown(state, grown) if grown else encode_into(state, buffer)
+        return new, self._after(long, grown)
+
+    def _after(self, long: dict[str, list[Any]], grown: dict[str, Items]) -> Seen:
+        lists: dict[str, Items] = {}
+        misses = {key: 0 if key in grown else (self._misses.get(key, -1) + 1) % _REST for key in long}
+        for key, value in long.items():
+            known = grown.get(key)
+            items = known.extended(value[known.count :]) if known else _remembered(value, misses[key])
+            if items is not None:
+                lists[key] = items
+        return Seen(lists, misses)
+
+
+_NOTHING = Seen()
+
+
+def _long_lists(state: Any) -> dict[str, list[Any]]:
+    if type(state) is not dict:
+        return {}
+    long = {key: value for key, value in state.items() if type(value) is list and len(value) >= _LONG}
+    return long if long and all(type(key) is str and key.isprintable() for key in state) else {}
+
+
+def _grown(state: dict[str, Any], grown: dict[str, Items]) -> dict[str, Any]:
+    return {key: _tail(key, value, grown[key]) if key in grown else _whole(key, value) for key, value in state.items()}
+
+
+def _whole(key: str, value: Any) -> Raw:
+    return Raw(encode(value, at=(key,)))
+
+
+def _tail(key: str, value: list[Any], known: Items) -> Grown:
+    fresh = enumerate(value[known.count :], known.count)
+    return Grown(known.count, [Raw(encode(item, at=(key, at))) for at, item in fresh])
+
+
+def _remembered(value: list[Any], misses: int) -> Items | None:
+    if misses > _PATIENCE:
+        return None
+    return PlainItems.of(value) or FrozenItems.of(value)

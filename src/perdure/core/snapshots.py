@@ -1,0 +1,22 @@
+"""When a whole state is written beside the log, and which of the older ones stay.
+
+The newest snapshot rolls: it is replaced once the changes after it weigh a quarter of the state, so that restoring the
+newest state folds little. Every now and then one stays as a landmark: when the changes since the landmark before it
+outweigh the state. So restoring any old version reads no more than about twice the state, and all landmarks together
+weigh less than the log.
+"""
+
+from __future__ import annotations
+
+SMALLEST = 16 * 1024  # below this, folding the changes is as quick as reading a whole state
+_ROLLS_AT = 4  # the share of the state that the changes after the newest snapshot may weigh
+
+
+def is_due(since: int, size: int) -> bool:
+    """Whether the changes since the newest snapshot weigh enough for a new one of a state of this size."""
+    return since > SMALLEST and since * _ROLLS_AT > size
+
+
+def is_landmark(apart: int, size: int) -> bool:
+    """Whether a new snapshot stays: `apart` is the weight of the changes since the landmark before it."""
+    return apart > size

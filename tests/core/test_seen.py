@@ -1,0 +1,100 @@
+"""Items of a list are recognised only when they are really what they were."""
+
+from __future__ import annotations
+
+import copy
+import random
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perdure.core.codec import decode, encode
+from perdure.core.delta import Grown, delta
+from perdure.core.document import Document
+from perdure.core.leaves import PlainItems
+from perdure.core.message import Message
+from perdure.core.seen import Seen
+
+BUFFER = bytearray()
+
+
+def _items(count: int) -> list[Any]:
+    return [{"role": "user", "n": n, "parts": [{"text": f"t{n}"}, [n, None]], "x": n * 1.5} for n in range(count)]
+
+
+def _first_change(seen: Seen, state: Any) -> tuple[Any, Seen]:
+    new, after = seen.encoded(state, bytearray())
+    return new, after
+
+
+def test_an_appended_item_is_all_that_is_encoded() -> None:
+    state = {"messages": _items(40), "n": 0}
+    _, seen = _first_change(Seen(), state)
+    state["messages"].append({"role": "bot"})
+    new, _ = _first_change(seen, state)
+    assert isinstance(new["messages"], Grown)
+    assert (new["messages"].kept, len(new["messages"].tail)) == (40, 1)
+
+
+CHANGES: dict[str, Any] = {
+    "leaf": lambda m: m[5].update(n=999),
+    "leaf of equal value and another type": lambda m: m[1].update(n=True),
+    "equal float": lambda m: m[2].update(n=2.0),
+    "nested leaf": lambda m: m[7]["parts"][0].update(text="other"),
+    "nested list": lambda m: m[7]["parts"][1].append(3),
+    "key added": lambda m: m[0].update(new=1),
+    "key removed": lambda m: m[39].pop("x"),
+    "key renamed": lambda m: m[3].update(y=m[3].pop("x")),
+    "item replaced by a list": lambda m: m.__setitem__(4, list(m[4].values())),
+    "item replaced by a leaf": lambda m: m.__setitem__(4, "text"),
+    "leaf replaced by a container": lambda m: m[6].update(n=[6]),
+    "container replaced by a leaf": lambda m: m[6].update(parts=None),
+    "swapped": lambda m: m.__setitem__(slice(0, 2), [m[1], m[0]]),
+    "moved between items": lambda m: (m[0]["parts"][1].append(m[1]["parts"][1].pop()),),
+    "cut": lambda m: m.pop(),
+    "cut in front": lambda m: m.pop(0),
+    "tuple inside": lambda m: m[3].update(parts=(1, 2)),
+}
+
+
+def test_every_change_in_place_is_noticed() -> None:
+    for name, change in CHANGES.items():
+        state = {"messages": _items(40)}
+        _, seen = _first_change(Seen(), state)
+        change(state["messages"])
+        new, _ = _first_change(seen, state)
+        assert not isinstance(new, dict), name
+
+
+@given(st.integers(0, 10_000))
+def test_a_walk_of_random_changes_is_followed_exactly(seed: int) -> None:
+    chance = random.Random(seed)
+    state: dict[str, Any] = {"messages": _items(20), "frozen": [Message("user", str(n)) for n in range(18)], "k": 1}
+    document, seen = Document(), Seen()
+    for _ in range(6):
+        new, seen = seen.encoded(state, BUFFER)
+        _, document = delta(document, new)
+        del new
+        assert repr(decode(document.encoded())) == repr(decode(encode(state)))
+        state["messages"].append({"n": chance.random()})
+        if chance.random() < 0.5:
+            chance.choice(list(CHANGES.values()))(copy.deepcopy(_items(40)))
+            chance.choice(state["messages"][:5])["n"] = chance.choice([1, True, 1.0, "1", None])
+        if chance.random() < 0.3:
+            state["frozen"][chance.randrange(18)] = Message("user", "other")
+
+
+def test_items_that_are_not_plain_are_not_remembered() -> None:
+    assert PlainItems.of([{"a": (1,)}]) is None
+    assert PlainItems.of([{1: "a"}]) is None
+    assert PlainItems.of(["leaf"]) is None
+
+
+def test_a_list_that_keeps_changing_elsewhere_is_left_alone_for_a_while() -> None:
+    state = {"messages": _items(40)}
+    seen = Seen()
+    for turn in range(12):
+        _, seen = _first_change(seen, state)
+        state["messages"][0]["n"] = turn + 0.5
+    assert seen._lists == {}
