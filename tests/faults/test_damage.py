@@ -81,11 +81,13 @@ def test_a_damaged_column_gives_what_was_saved_or_a_typed_error(
 
 # DEFECT (reported): UnicodeDecodeError; the driver raises it while it makes the message of its own error.
 def test_a_damaged_layout_gives_a_typed_error(template: tuple[bytes, Truth], tmp_path: Path) -> None:
-    spoiled = template[0].replace(b"CREATE TABLE perdure_entry", b"CREATE TABLE perdur\xe5_entry")
+    spoiled = template[0].replace(b"ON perdure_thread (parent)", b"ON perdure_thr\xe5ad (parent)")
     (tmp_path / "agents.db").write_bytes(spoiled)
-    error = raised(lambda: sync.Perdure.open(url_of("sqlite", tmp_path)).thread("flipped").load())
+    store = sync.Perdure.open(url_of("sqlite", tmp_path))
+    error = raised(lambda: store.thread("flipped").load())
     assert error is not None
     assert is_typed(error), repr(error)
+    store.close()
 
 
 # DEFECT (reported): a thread whose row cannot be found any more is taken for a new one, and the default is returned.

@@ -63,3 +63,10 @@ def test_a_strange_label_works_or_is_refused_in_our_words(backend: str, name: st
             error = raised(lambda given=given, store=store: store.thread("t", **{name: given}).append("n", 1))
             assert error is None or isinstance(error, InvalidInputError), (bad, repr(error))
             store.thread("u").append("n", 1)
+
+
+# DEFECT (reported): a handle does not keep its store, so the finaliser closes it under the handle.
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_handle_outlives_the_name_of_its_store(backend: str, tmp_path: Path) -> None:
+    thread = sync.Perdure.open(url_of(backend, tmp_path)).thread("t")
+    assert raised(lambda: thread.append("n", 1)) is None

@@ -26,7 +26,8 @@ class Perdure:
     def __init__(self, parts: Parts, namespace: str) -> None:
         self._parts = parts
         self._namespace = namespace
-        self._finalizer = weakref.finalize(self, _close_forgotten, parts.storage)
+        # Tied to the parts and not to this object: a handle on a thread keeps its store open.
+        self._finalizer = weakref.finalize(parts, _close_forgotten, parts.storage)
 
     @classmethod
     def open(

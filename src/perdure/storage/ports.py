@@ -6,12 +6,15 @@ import asyncio
 import os
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from perdure.core.errors import ForkedProcessError, StorageClosedError
 
 T = TypeVar("T")
+Settle = Callable[[Any, BaseException | None], None]
+Handed = tuple[Callable[[], Any], Settle]
 
 
 class Port(Protocol):
@@ -46,24 +49,27 @@ class Worker:
     def __init__(self, place: str) -> None:
         self._place = place
         self._pid = os.getpid()
-        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Answer] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Handed | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
 
     async def run(self, work: Callable[[], T]) -> T:
+        answer = Answer()
+        self.hand_over(lambda: work() if answer.wanted() else None, answer.settle)
+        return await answer.future
+
+    def hand_over(self, work: Callable[[], Any], settle: Settle) -> None:
+        """Run work on the thread, and call `settle` there with its value or its error."""
         check_usable(self._place, self._pid, self._closed)
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name=f"perdure {self._place}", daemon=True)
             self._thread.start()
-        answer = Answer()
-        self._jobs.put((work, answer))
-        return await answer.future
+        self._jobs.put((work, settle))
 
     def _serve(self) -> None:
         while (job := self._jobs.get()) is not None:
-            work, answer = job
-            if answer.wanted():
-                answer.settle(*outcome(work))
+            work, settle = job
+            settle(*outcome(work))
 
     def close(self) -> None:
         if self._closed:
@@ -77,9 +83,20 @@ class Worker:
 class Answer:
     """A future of the caller's event loop that another thread settles."""
 
+    __slots__ = ("future", "loop")
+
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Any] = self._loop.create_future()
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+
+    def soon(self, call: Callable[[], None]) -> None:
+        """Call on this event loop, after what is ready to run now."""
+        self.loop.call_soon(call)
+
+    def soon_from_elsewhere(self, call: Callable[[], None]) -> None:
+        """The same, from another thread."""
+        with suppress(RuntimeError):  # a loop that is gone has nobody left to serve
+            self.loop.call_soon_threadsafe(call)
 
     def wanted(self) -> bool:
         """Whether the caller still waits; work that was cancelled before it began is not begun."""
@@ -87,18 +104,39 @@ class Answer:
 
     def settle(self, value: Any, error: BaseException | None) -> None:
         """Hand the outcome to the caller; a loop that is gone has nobody left to tell."""
-        try:
-            self._loop.call_soon_threadsafe(self._set, value, error)
-        except RuntimeError:
-            return
+        self.soon_from_elsewhere(lambda: self.set(value, error))
 
-    def _set(self, value: Any, error: BaseException | None) -> None:
+    def set(self, value: Any, error: BaseException | None) -> None:
+        """Settle on the event loop itself."""
         if self.future.done():
             return
         if error is None:
             self.future.set_result(value)
         else:
             self.future.set_exception(error)
+
+
+class LoopAnswers:
+    """Answers of one event loop, settled with one wake-up instead of one each."""
+
+    def __init__(self, pairs: list[tuple[Answer, tuple[Any, BaseException | None]]]) -> None:
+        self._pairs = pairs
+
+    def settle(self) -> None:
+        """Hand all outcomes over."""
+        self._pairs[0][0].soon_from_elsewhere(self._set)
+
+    def _set(self) -> None:
+        for answer, result in self._pairs:
+            answer.set(*result)
+
+
+def by_loop(answers: Sequence[Answer], results: Sequence[tuple[Any, BaseException | None]]) -> list[LoopAnswers]:
+    """Sort answers by the event loop that waits for them."""
+    loops: dict[int, list[tuple[Answer, tuple[Any, BaseException | None]]]] = {}
+    for answer, result in zip(answers, results, strict=True):
+        loops.setdefault(id(answer.loop), []).append((answer, result))
+    return [LoopAnswers(pairs) for pairs in loops.values()]
 
 
 def outcome(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:

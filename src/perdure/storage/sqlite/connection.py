@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 from perdure.core.errors import (
     DamagedError,
@@ -19,6 +20,7 @@ from perdure.core.errors import (
     StorageUnavailableError,
 )
 from perdure.storage.drive import drive
+from perdure.storage.ports import outcome
 from perdure.storage.sql.rows import Row
 from perdure.storage.sql.transactions import Job, T
 
@@ -36,6 +38,9 @@ _ERRORS: dict[int, type[StorageError | DamagedError]] = {
     sqlite3.SQLITE_TOOBIG: StorageFullError,
 }
 _FATAL = (StorageIOError, StorageFullError)
+BEGIN_WRITE = "BEGIN IMMEDIATE"
+BEGIN_READ = "BEGIN"
+Outcome = tuple[Any, BaseException | None]
 
 
 class Connection:
@@ -67,25 +72,57 @@ class Connection:
 
     def transact(self, job: Job[T], begin: str) -> T:
         """Run one job in a transaction of its own."""
-        return self.commit(lambda raw: drive(job(SqliteTransaction(raw))), begin)
-
-    def commit(self, work: Callable[[sqlite3.Connection], T], begin: str) -> T:
-        """Run work in a transaction, and turn the driver's errors into ours."""
         try:
             raw = self.raw()
             raw.execute(begin)
-            try:
-                answer = work(raw)
-                raw.execute("COMMIT")
-            except BaseException:
-                roll_back(raw)
-                raise
+            answer = drive(job(SqliteTransaction(raw)))
+            raw.execute("COMMIT")
             return answer
-        except sqlite3.Error as exc:
-            error = self._translation(exc)
-            if isinstance(error, _FATAL):
-                self.close()
-            raise error from exc
+        except BaseException as exc:
+            raise self._undone(exc) from exc.__cause__
+
+    def stage(self, jobs: Sequence[Job[Any]]) -> list[Outcome] | None:
+        """Run several jobs in one transaction and leave it open for `commit`.
+
+        None when that cannot be: another process writes now, or a job was refused after it had written something. Then
+        nothing is open, and each job needs a transaction of its own.
+        """
+        try:
+            raw = self.raw()
+            raw.execute("PRAGMA busy_timeout = 0")
+            raw.execute(BEGIN_WRITE)
+            outcomes = [_apart(raw, job) for job in jobs]
+        except (sqlite3.Error, _WroteBeforeRefusal):
+            self._roll_back()
+            return None
+        return outcomes
+
+    def commit(self) -> None:
+        """Make a staged transaction durable."""
+        try:
+            self.raw().execute("COMMIT")
+        except BaseException as exc:
+            raise self._undone(exc) from exc.__cause__
+
+    def wait_for_others(self) -> None:
+        """From here on a transaction waits while another process writes."""
+        self.raw().execute(f"PRAGMA busy_timeout = {int(self._busy_timeout * 1000)}")
+
+    def _undone(self, exc: BaseException) -> BaseException:
+        """Roll back, and return the error in our words. After an input or output error the file is opened anew."""
+        self._roll_back()
+        if not isinstance(exc, sqlite3.Error):
+            return exc
+        error = self._translation(exc)
+        if isinstance(error, _FATAL):
+            self.close()
+        error.__cause__ = exc
+        return error
+
+    def _roll_back(self) -> None:
+        with suppress(sqlite3.Error):
+            if self._raw is not None and self._raw.in_transaction:
+                self._raw.execute("ROLLBACK")
 
     def _translation(self, exc: sqlite3.Error) -> Exception:
         code = getattr(exc, "sqlite_errorcode", None)
@@ -112,11 +149,19 @@ def _is_denied(path: str) -> bool:
     return os.path.isdir(folder) and not os.access(path if os.path.exists(path) else folder, os.W_OK)
 
 
-def roll_back(raw: sqlite3.Connection) -> None:
-    """Undo; an error here adds nothing to the one that is being raised."""
-    with suppress(sqlite3.Error):
-        if raw.in_transaction:
-            raw.execute("ROLLBACK")
+class _WroteBeforeRefusal(Exception):
+    """A job of a group has to be undone alone, which a shared transaction cannot."""
+
+
+def _apart(raw: sqlite3.Connection, job: Job[Any]) -> Outcome:
+    """Run one job of a group: its refusal is its own, a fault of the database is everybody's."""
+    before = raw.total_changes
+    value, error = outcome(lambda: drive(job(SqliteTransaction(raw))))
+    if isinstance(error, sqlite3.Error):
+        raise error
+    if error is not None and raw.total_changes != before:
+        raise _WroteBeforeRefusal
+    return value, error
 
 
 class SqliteTransaction:

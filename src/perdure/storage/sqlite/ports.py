@@ -1,23 +1,19 @@
-"""Where SQLite's transactions run: in place, or on a writer thread that commits many at once."""
+"""Where SQLite's transactions run: in place, or in groups that share a commit."""
 
 from __future__ import annotations
 
 import os
-import queue
-import sqlite3
 import threading
 from collections.abc import Callable
 from typing import Any
 
+from perdure.core.errors import StorageClosedError
 from perdure.core.ports import Telemetry
-from perdure.storage.drive import drive
-from perdure.storage.ports import Answer, Worker, check_usable, outcome
+from perdure.storage.ports import Answer, Worker, by_loop, check_usable, outcome
 from perdure.storage.sql.transactions import Job, T
-from perdure.storage.sqlite.connection import Connection, SqliteTransaction
+from perdure.storage.sqlite.connection import BEGIN_READ, BEGIN_WRITE, Connection, Outcome
 
-_BEGIN_WRITE = "BEGIN IMMEDIATE"
-_BEGIN_READ = "BEGIN"
-_GROUP = 256  # writes that share one commit at most
+_GROUP = 128  # writes that share one commit at most
 
 Open = Callable[[], Connection]
 
@@ -32,10 +28,10 @@ class DirectPort:
         self._closed = False
 
     async def write(self, job: Job[T]) -> T:
-        return self._run(job, _BEGIN_WRITE)
+        return self._run(job, BEGIN_WRITE)
 
     async def read(self, job: Job[T]) -> T:
-        return self._run(job, _BEGIN_READ)
+        return self._run(job, BEGIN_READ)
 
     def _run(self, job: Job[T], begin: str) -> T:
         check_usable(self._connection.path, self._pid, self._closed)
@@ -52,99 +48,83 @@ class DirectPort:
 
 
 class GroupPort:
-    """Writes go to one thread that commits all waiting ones together; reads go to another."""
+    """Transactions of asynchronous callers: those that wait together are committed together.
+
+    A group is worked through on the event loop, which takes microseconds, and its commit with the sync to disk goes to
+    a thread; what arrives meanwhile is the next group. Handing every statement to a thread would make the two fight for
+    the interpreter. Reads go to a connection and a thread of their own.
+    """
 
     def __init__(self, open_connection: Open, telemetry: Telemetry) -> None:
-        self._writer = GroupWriter(open_connection(), telemetry)
-        self._reading = open_connection()
-        self._reader = Worker(self._reading.path)
+        self._writing, self._reading = open_connection(), open_connection()
+        self._writer, self._reader = Worker(self._writing.path), Worker(self._reading.path)
+        self._telemetry = telemetry
+        self._pid = os.getpid()
+        self._closed = False
+        self._waiting: list[tuple[Job[Any], Answer]] = []
+        self._under_way = 0  # commits the writer has not finished
 
     async def write(self, job: Job[T]) -> T:
-        return await self._writer.run(job)
+        check_usable(self._writing.path, self._pid, self._closed)
+        answer = Answer()
+        self._waiting.append((job, answer))
+        if len(self._waiting) == 1 and not self._under_way:
+            answer.soon(self._begin)
+        return await answer.future
 
     async def read(self, job: Job[T]) -> T:
-        return await self._reader.run(lambda: self._reading.transact(job, _BEGIN_READ))
+        return await self._reader.run(lambda: self._reading.transact(job, BEGIN_READ))
+
+    def _begin(self) -> None:
+        """Work through everything that waits, and hand the commit to the writer."""
+        group = [each for each in self._waiting[:_GROUP] if each[1].wanted()]
+        del self._waiting[:_GROUP]
+        if not group or self._closed:
+            return
+        jobs = [job for job, _ in group]
+        outcomes = self._writing.stage(jobs) if not self._under_way else None
+        work = self._commit(outcomes) if outcomes is not None else self._one_by_one(jobs)
+        self._under_way += 1
+        self._writer.hand_over(work, lambda found, error: self._finish(group, found, error))
+
+    def _commit(self, outcomes: list[Outcome]) -> Callable[[], list[Outcome]]:
+        def work() -> list[Outcome]:
+            self._writing.commit()
+            return outcomes
+
+        return work
+
+    def _one_by_one(self, jobs: list[Job[Any]]) -> Callable[[], list[Outcome]]:
+        def work() -> list[Outcome]:
+            self._writing.wait_for_others()
+            return [outcome(lambda job=job: self._writing.transact(job, BEGIN_WRITE)) for job in jobs]
+
+        return work
+
+    def _finish(self, group: list[tuple[Job[Any], Answer]], found: Any, error: BaseException | None) -> None:
+        """On the writer's thread, after the commit: tell everybody, and begin the next group on its event loop."""
+        self._telemetry.count("perdure.sqlite.commits", 1)
+        self._telemetry.count("perdure.sqlite.grouped_writes", len(group))
+        results = [(None, error)] * len(group) if error is not None else found
+        self._under_way -= 1
+        for loop_answers in by_loop([answer for _, answer in group], results):
+            loop_answers.settle()
+        for _, answer in self._waiting[:1]:
+            answer.soon_from_elsewhere(self._begin)
 
     async def disk_bytes(self) -> int:
         return disk_bytes(self._reading.path)
 
     def close(self) -> None:
-        self._reader.close()
-        self._reading.close()
-        self._writer.close()
-
-
-class GroupWriter:
-    """A thread with a queue: what arrives while one commit is under way shares the next."""
-
-    def __init__(self, connection: Connection, telemetry: Telemetry) -> None:
-        self._connection = connection
-        self._telemetry = telemetry
-        self._pid = os.getpid()
-        self._jobs: queue.SimpleQueue[tuple[Job[Any], Answer] | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._closed = False
-
-    async def run(self, job: Job[T]) -> T:
-        check_usable(self._connection.path, self._pid, self._closed)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, name="perdure sqlite writer", daemon=True)
-            self._thread.start()
-        answer = Answer()
-        self._jobs.put((job, answer))
-        return await answer.future
-
-    def _serve(self) -> None:
-        going = True
-        while going:
-            first = self._jobs.get()
-            group = self._gather(first)
-            going = None not in group
-            self._commit([each for each in group if each is not None and each[1].wanted()])
-
-    def _gather(self, first: tuple[Job[Any], Answer] | None) -> list[tuple[Job[Any], Answer] | None]:
-        group = [first]
-        while group[-1] is not None and len(group) < _GROUP:
-            try:
-                group.append(self._jobs.get_nowait())
-            except queue.Empty:
-                break
-        return group
-
-    def _commit(self, group: list[tuple[Job[Any], Answer]]) -> None:
-        if not group:
-            return
-        outcomes, failure = outcome(lambda: self._transact([job for job, _ in group]))
-        self._telemetry.count("perdure.sqlite.commits", 1)
-        self._telemetry.count("perdure.sqlite.grouped_writes", len(group))
-        for at, (_, answer) in enumerate(group):
-            answer.settle(*((None, failure) if failure is not None else outcomes[at]))
-
-    def _transact(self, jobs: list[Job[Any]]) -> list[tuple[Any, BaseException | None]]:
-        return self._connection.commit(lambda raw: [self._apart(raw, job) for job in jobs], _BEGIN_WRITE)
-
-    def _apart(self, raw: sqlite3.Connection, job: Job[Any]) -> tuple[Any, BaseException | None]:
-        """Run one job in a savepoint: its refusal is its own, a fault of the database is everybody's."""
-        raw.execute("SAVEPOINT job")
-        value, error = outcome(lambda: drive(job(SqliteTransaction(raw))))
-        if isinstance(error, sqlite3.Error):
-            raise error
-        if error is not None:
-            raw.execute("ROLLBACK TO job")
-        raw.execute("RELEASE job")
-        return value, error
-
-    def close(self) -> None:
         if self._closed:
             return
         self._closed = True
-        if self._pid != os.getpid():
-            self._connection.forget()
-            return
-        if self._thread is not None:
-            self._jobs.put(None)
-            self._thread.join()
-        self._connection.close()
+        self._reader.close()
+        self._writer.close()
+        for connection in (self._reading, self._writing):
+            connection.close() if self._pid == os.getpid() else connection.forget()
+        for _, answer in self._waiting:
+            answer.settle(None, StorageClosedError(self._writing.path, "it was closed before this write began"))
 
 
 def disk_bytes(path: str) -> int:
