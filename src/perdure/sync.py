@@ -5,6 +5,7 @@ Every call drives the one implementation in place: no loop, no thread, no hop. T
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -18,6 +19,7 @@ from perdure.app.thread import Thread as AsyncThread
 from perdure.core.checkpoint import Checkpoint
 from perdure.core.diff import Comparison
 from perdure.core.entries import Entry
+from perdure.core.errors import ForkedProcessError
 from perdure.core.ports import Clock, Randomness, Telemetry
 from perdure.core.writes import Sizes
 from perdure.storage.contract import Migrate
@@ -32,8 +34,17 @@ class _Driver:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        self._pid = os.getpid()
+
+    def is_inherited(self) -> bool:
+        """Whether another process opened the store."""
+        return self._pid != os.getpid()
 
     def __call__(self, work: Coroutine[Any, Any, T]) -> T:
+        if self.is_inherited():
+            # The lock may be held by a thread that os.fork left behind: waiting for it would be for ever.
+            work.close()
+            raise ForkedProcessError("the store", f"opened by process {self._pid}, used by {os.getpid()}")
         with self._lock:
             return drive(work)
 
@@ -182,8 +193,11 @@ class Perdure:
         return self._run(self._store.sizes())
 
     def close(self) -> None:
-        """Let go of files and connections; a second call does nothing."""
-        self._run(self._store.close())
+        """Let go of files and connections; a second call does nothing. In a forked child it only forgets them."""
+        if self._run.is_inherited():
+            drive(self._store.close())
+        else:
+            self._run(self._store.close())
 
     def __enter__(self) -> Self:
         self._run(self._store.__aenter__())

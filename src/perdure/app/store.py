@@ -11,7 +11,7 @@ from perdure.app.opening import Mode, parse
 from perdure.app.parts import Parts
 from perdure.app.thread import Thread
 from perdure.core.errors import InvalidInputError
-from perdure.core.identity import ThreadKey, check_id, check_namespace, check_user
+from perdure.core.identity import ThreadKey, check_id, check_label, check_namespace, check_user
 from perdure.core.ports import Clock, Randomness, Telemetry
 from perdure.core.threads import NO_PATCH, ThreadPatch
 from perdure.core.writes import Sizes
@@ -86,6 +86,7 @@ class Perdure:
         """A handle on a thread, which is made by its first write. Agent, name and tags are kept with that write."""
         key = ThreadKey(self._namespace, check_user(user), check_id(id, "the thread id"))
         labels = tuple(check_id(tag, "a tag") for tag in tags)
+        agent, name = check_label(agent, "agent"), check_label(name, "name")
         given = agent is not None or name is not None or labels
         patch = ThreadPatch(agent=agent, name=name, tags=labels or None) if given else NO_PATCH
         return Thread(self._parts, key, named_user=user is not None, patch=patch)

@@ -13,13 +13,13 @@ from perdure.checkpoints.reading import read_log
 from perdure.checkpoints.requests import Request, Saved
 from perdure.core import diff
 from perdure.core.changes import Change
-from perdure.core.checkpoint import Checkpoint, CheckpointMark, CheckpointQuery, check_limit
-from perdure.core.codec import CannotDecode, decode, encode
+from perdure.core.checkpoint import Checkpoint, CheckpointMark, CheckpointQuery, check_limit, check_metadata
+from perdure.core.codec import CannotDecode, decode
 from perdure.core.diff import Comparison
 from perdure.core.document import Document
 from perdure.core.entries import Entry
 from perdure.core.errors import AmbiguousThreadError, CheckpointDamagedError, InvalidInputError, NotFoundError
-from perdure.core.identity import ThreadKey, check_id
+from perdure.core.identity import ThreadKey, check_id, check_label
 from perdure.core.steps import Step
 from perdure.core.threads import NO_PATCH, ThreadPatch, ThreadRow
 from perdure.core.times import to_datetime, to_micros
@@ -147,14 +147,15 @@ class Thread:
         until: datetime | None = None,
     ) -> list[Checkpoint]:
         """List checkpoints, newest first, never their states. `before` is the last one of the page before."""
+        check_metadata(metadata)
         query = CheckpointQuery(
-            kind=kind,
-            status=status,
-            agent=agent,
+            kind=check_label(kind, "kind"),
+            status=check_label(status, "status"),
+            agent=check_label(agent, "agent"),
             metadata=metadata,
             since=to_micros(since) if since else None,
             until=to_micros(until) if until else None,
-            before=before.id if isinstance(before, Checkpoint) else before,
+            before=check_label(before.id if isinstance(before, Checkpoint) else before, "before"),
             limit=check_limit(limit),
         )
         return [row.public() for row in await self._parts.storage.checkpoints(await self._found(), query)]
@@ -268,16 +269,13 @@ class Thread:
     def _mark(
         self, kind: str, status: str | None, note: str | None, metadata: Mapping[str, object] | None
     ) -> CheckpointMark:
-        for name, value in (("kind", kind), ("status", status), ("note", note)):
-            if value is not None and type(value) is not str:
-                raise InvalidInputError(f"{name} must be a str, not {value!r}")
         return CheckpointMark(
             id=self._parts.engine.ids.checkpoint(),
             kind=check_id(kind, "the checkpoint kind"),
-            status=status,
-            note=note,
+            status=check_label(status, "status"),
+            note=check_label(note, "note"),
             agent=self._agent,
-            metadata=encode(dict(metadata), root="metadata") if metadata else b"\x80",
+            metadata=check_metadata(metadata),
         )
 
 

@@ -13,7 +13,7 @@ from perdure.core import blobs, snapshots
 from perdure.core.changes import Change, Placed
 from perdure.core.codec import encode
 from perdure.core.delta import delta
-from perdure.core.digest import digest_of
+from perdure.core.digest import digest_of, snapshot_digest
 from perdure.core.document import Document
 from perdure.core.entries import EntryKind, NewEntry
 from perdure.core.envelope import seal, seal_quick
@@ -177,7 +177,8 @@ class Engine:
         stays = snapshots.is_landmark(apart, len(state))
         digests = [blob.digest for blob in large]
         payload = seal_quick(encode_body(WholeState(msgspec.Raw(state), digests, 0 if stays else apart, stays)))
-        snapshot = Snapshot(version=head.last, chain=head.chain, digest=digest_of(payload), payload=payload)
+        digest = snapshot_digest(head.chain, payload)
+        snapshot = Snapshot(version=head.last, chain=head.chain, digest=digest, payload=payload)
         old = head.rolling
         head.since, head.apart, head.rolling = 0, 0 if stays else apart, 0 if stays else head.last
         try:

@@ -8,6 +8,7 @@ from perdure.core.codec import decode_tagged
 from perdure.core.digest import body_of
 from perdure.core.entries import FAILED_KINDS, STATE_KINDS, Entry, EntryKind
 from perdure.core.errors import NotFoundError
+from perdure.core.fold import change_of
 from perdure.core.identity import ThreadKey
 from perdure.core.ports import Clock
 from perdure.core.threads import ThreadRow
@@ -64,22 +65,22 @@ class Points:
         return found[0].version
 
     async def _checkpoint(self, row: ThreadRow, checkpoint_id: str) -> int:
+        """The index says where to look, and the entry there says whether that is true: the log is what counts."""
         found = await self._storage.checkpoint(row.key.namespace, row.key.user, checkpoint_id)
-        if found is not None and found.thread_id == row.key.id:
-            return found.version
-        inherited = await self._inherited(row, checkpoint_id) if row.parent_uid else None
-        if inherited is None:
+        entry = found.entry if found is not None and found.thread_id == row.key.id else 0
+        marked = await self._marked(row, checkpoint_id, entry - 1, 1) if entry else None
+        marked = marked or await self._marked(row, checkpoint_id, 0, None)
+        if marked is None:
             raise _absent(row, f"checkpoint {checkpoint_id}")
-        return inherited
+        return marked
 
-    async def _inherited(self, row: ThreadRow, checkpoint_id: str) -> int | None:
-        """A checkpoint of a thread this one was forked from."""
-        query = CheckpointQuery(limit=200)
-        while page := await self._storage.checkpoints(row.key, query):
-            for each in page:
-                if each.mark.id == checkpoint_id:
-                    return each.version
-            query = CheckpointQuery(limit=200, before=page[-1].mark.id)
+    async def _marked(self, row: ThreadRow, checkpoint_id: str, after: int, limit: int | None) -> int | None:
+        """The version that a checkpoint in these entries means."""
+        for entry in await self._storage.entries(row.key, after=after, limit=limit):
+            if entry.kind in STATE_KINDS:
+                mark = change_of(row.key.id, entry).mark
+                if mark is not None and mark.id == checkpoint_id:
+                    return entry.version if mark.version is None else mark.version
         return None
 
     async def _tag(self, row: ThreadRow, name: str) -> int:

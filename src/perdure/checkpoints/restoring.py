@@ -26,13 +26,24 @@ class Restorer:
         restored = await self._storage.restore(key, at=at)
         if restored is None:
             return Head()
-        whole = self._whole(restored)
-        if restored.snapshot is not None and whole is None:
+        try:
+            whole = fold.whole_of(restored.snapshot) if restored.snapshot else None
+            fold.verify(restored, at)
+            await self._check_place(key, restored)
+        except SnapshotDamaged:
             await self._drop_damaged(key, restored)
             return await self.restore(key, at)
-        fold.verify(restored, at)
         head = await self._start(key, restored, whole)
         return _advanced(key, head, restored, *await self._changes(key, restored))
+
+    async def _check_place(self, key: ThreadKey, restored: Restored) -> None:
+        """A snapshot with nothing after it, below the head: only the entry it was made after can vouch for it."""
+        snapshot = restored.snapshot
+        if snapshot is None or restored.entries or snapshot.version == restored.row.head or snapshot.base:
+            return
+        vouching = await self._storage.headers(key, at=snapshot.version)
+        if not vouching or vouching[0].chain != snapshot.chain:
+            raise SnapshotDamaged
 
     async def catch_up(self, key: ThreadKey, head: Head) -> Head:
         """Bring a known head to the newest version in place, reading only what is new."""
@@ -42,18 +53,12 @@ class Restorer:
             return await self.restore(key)
         if not restored.entries and restored.row.head_digest != chain:
             return await self.restore(key)
-        fold.verify(restored, None, start)
+        fold.verify(restored, None, start, chain)
         found = await self._changes(key, restored)
         if head.last != start:
             # Somebody else of this process advanced it while we read: applying a change twice would be wrong.
             return await self.catch_up(key, head)
         return _advanced(key, head, restored, *found)
-
-    def _whole(self, restored: Restored) -> WholeState | None:
-        try:
-            return fold.whole_of(restored.snapshot) if restored.snapshot else None
-        except SnapshotDamaged:
-            return None
 
     async def _drop_damaged(self, key: ThreadKey, restored: Restored) -> None:
         """A derived whole state that is damaged is dropped and done without; nothing can replace a base."""

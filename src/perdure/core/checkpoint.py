@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from perdure.core.codec import decode, encode
-from perdure.core.errors import InvalidFilterError
+from perdure.core.codec import CannotDecode, decode, encode
+from perdure.core.errors import CheckpointDamagedError, InvalidFilterError, InvalidInputError
 from perdure.core.times import to_datetime
 
 
@@ -56,6 +56,10 @@ class CheckpointRow(msgspec.Struct, frozen=True, kw_only=True):
     def public(self) -> Checkpoint:
         """The value that callers see."""
         mark = self.mark
+        try:
+            timestamp, metadata = to_datetime(self.micros), decode(mark.metadata)
+        except (CannotDecode, OverflowError, TypeError) as exc:
+            raise CheckpointDamagedError(mark.id, self.thread_id) from exc
         return Checkpoint(
             id=mark.id,
             thread_id=self.thread_id,
@@ -66,8 +70,8 @@ class CheckpointRow(msgspec.Struct, frozen=True, kw_only=True):
             agent_id=mark.agent,
             user_id=self.user,
             parent_checkpoint_id=self.parent,
-            timestamp=to_datetime(self.micros),
-            metadata=decode(mark.metadata),
+            timestamp=timestamp,
+            metadata=metadata,
         )
 
 
@@ -82,6 +86,9 @@ class CheckpointQuery(msgspec.Struct, frozen=True, kw_only=True):
     until: int | None = None  # microseconds, exclusive
     before: str | None = None  # a checkpoint id: only older ones
     limit: int = 50
+
+
+MAX_LIMIT = 1 << 31
 
 
 def matches(row: CheckpointRow, query: CheckpointQuery) -> bool:
@@ -105,6 +112,15 @@ def has_metadata(encoded: bytes, wanted: Mapping[str, object]) -> bool:
 
 def check_limit(limit: object) -> int:
     """Return a usable limit; raise `InvalidFilterError` otherwise."""
-    if type(limit) is not int or limit < 0:
-        raise InvalidFilterError(f"limit must be an int from 0 on, not {limit!r}")
+    if type(limit) is not int or not 0 <= limit <= MAX_LIMIT:
+        raise InvalidFilterError(f"limit must be an int from 0 to {MAX_LIMIT:,}, not {limit!r}")
     return limit
+
+
+def check_metadata(metadata: object) -> bytes:
+    """Encode metadata; raise `InvalidInputError` for what is not a mapping."""
+    if metadata is None:
+        return b"\x80"
+    if not isinstance(metadata, Mapping):
+        raise InvalidInputError(f"metadata must be a dict, not {metadata!r}")
+    return encode(dict(metadata), root="metadata")

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from perdure.core import blobs
-from perdure.core.digest import body_of, digest_of
+from perdure.core.digest import GENESIS, body_of, follows, snapshot_digest, verify_links
 from perdure.core.document import Document, DoesNotFit
 from perdure.core.entries import Entry
 from perdure.core.envelope import EnvelopeError, unseal
@@ -48,7 +48,7 @@ def changes_of(thread_id: str, entries: Sequence[Entry]) -> list[StateChange]:
 
 def whole_of(snapshot: Snapshot) -> WholeState:
     """The checked content of a snapshot."""
-    if digest_of(snapshot.payload) != snapshot.digest:
+    if type(snapshot.payload) is not bytes or snapshot_digest(snapshot.chain, snapshot.payload) != snapshot.digest:
         raise SnapshotDamaged
     try:
         return decode_whole(unseal(snapshot.payload))
@@ -56,20 +56,24 @@ def whole_of(snapshot: Snapshot) -> WholeState:
         raise SnapshotDamaged from exc
 
 
-def verify(restored: Restored, at: int | None, start: int = 0) -> None:
-    """Check that the entries go without a gap from the start to `at`, and that the newest is the directory's head.
+def verify(restored: Restored, at: int | None, start: int = 0, chain: bytes = GENESIS) -> None:
+    """Check every link from the start (a snapshot's version, or what the caller knows) to `at`.
 
-    The digest of each payload is checked when it is decoded; every single link is checked by reading the log.
+    Raises `SnapshotDamaged` when the snapshot is of another thread or version than the entries after it, and
+    `EntryDamagedError` when an entry is missing, changed, or not the head that the directory names.
     """
-    row, entries = restored.row, restored.entries
-    if restored.snapshot is not None:
-        start = restored.snapshot.version
+    row, snapshot, entries = restored.row, restored.snapshot, restored.entries
+    if snapshot is not None:
+        start, chain = snapshot.version, snapshot.chain
+        if entries and not follows(chain, entries[0]):
+            raise SnapshotDamaged
     goal = row.head if at is None else at
-    versions = [entry.version for entry in entries]
-    if versions != list(range(start + 1, goal + 1)):
-        missing = min(set(range(start + 1, goal + 1)).difference(versions), default=goal)
-        raise EntryDamagedError(row.key.id, missing, "is missing")
-    if entries and goal == row.head and entries[-1].chain != row.head_digest:
+    last = verify_links(row.key.id, start, chain, entries)
+    if start + len(entries) != goal:
+        raise EntryDamagedError(row.key.id, start + len(entries) + 1, "is missing")
+    if goal == row.head and last != row.head_digest:
+        if snapshot is not None and not entries:
+            raise SnapshotDamaged
         raise EntryDamagedError(row.key.id, goal, "is not the head the directory names: its chain digest is wrong")
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import msgspec
 
-from perdure.core.errors import InvalidIdError
+from perdure.core.errors import InvalidIdError, InvalidInputError
 
 MAX_ID = 512
 
@@ -47,6 +47,17 @@ def check_namespace(value: object) -> str:
 def check_user(value: object) -> str:
     """Return `value` if it can be a user id; None is no user."""
     return "" if value is None else check_id(value, "the user id")
+
+
+def check_label(value: object, what: str) -> str | None:
+    """Return `value` if it can be a short text such as a name, a status or a note; None stays None."""
+    if value is None:
+        return None
+    if type(value) is not str:
+        raise InvalidInputError(f"{what} must be a str, not {value!r}")
+    if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
+        raise InvalidInputError(f"{what} holds a lone surrogate, which databases cannot keep")
+    return value
 
 
 def _check_text(value: str, what: str) -> str:

@@ -60,7 +60,7 @@ Ref = AtVersion | Back | AtCheckpoint | AtTag | AtTime | Ago | BeforeError
 
 def parse(text: object) -> Ref:
     """Read a ref, with or without its `@`; an int is a version. Raises `InvalidRefError`."""
-    if type(text) is int:
+    if type(text) is int and abs(text) < 1 << 62:
         return AtVersion(text) if text >= 0 else Back(-text)
     if not isinstance(text, str):
         raise InvalidRefError(text)

@@ -12,6 +12,17 @@ Path = tuple[Step, ...]
 
 def parse(path: object) -> Path:
     """Read `"context.city"` or `("context", "a.b", 3)`; raise `InvalidPathError` for anything else."""
+    parsed = _parsed(path)
+    if any(isinstance(step, str) and not step.isascii() and _is_broken(step) for step in parsed):
+        raise InvalidPathError(ascii(path), "holds a lone surrogate; save the whole state to set such a key")
+    return parsed
+
+
+def _is_broken(text: str) -> bool:
+    return any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def _parsed(path: object) -> Path:
     if isinstance(path, str):
         if not path or ".." in f".{path}.":
             raise InvalidPathError(path, "has an empty part; use a tuple of keys where a key is empty or has a dot")

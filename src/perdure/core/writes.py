@@ -87,7 +87,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int
     chain: bytes  # the chain digest of that version
-    digest: bytes  # SHA-256 of the payload as stored
+    digest: bytes  # SHA-256 of chain and payload as stored
     payload: bytes  # sealed
     base: bool = False
     blobs: tuple[bytes, ...] = ()  # a base holds on to the large values it refers to

@@ -33,14 +33,35 @@ _LAST = (1 << 62, "\U0010ffff")
 
 async def thread(tx: Transaction, key: ThreadKey) -> StoredThread | None:
     """The thread that can be seen under this key."""
-    rows = await tx.rows(sql.THREAD, (bytes.fromhex(key.digest()),))
-    return thread_of(rows[0]) if rows else None
+    name = bytes.fromhex(key.digest())
+    rows = await tx.rows(sql.THREAD, (name,))
+    if rows:
+        return _checked(key, thread_of(rows[0]))
+    await _check_absent(tx, key, name)
+    return None
+
+
+def _checked(key: ThreadKey, stored: StoredThread) -> StoredThread:
+    if stored.row.key != key:
+        raise EntryDamagedError(key.id, 0, "stands in the directory under another name")
+    return stored
+
+
+async def _check_absent(tx: Transaction, key: ThreadKey, name: bytes) -> None:
+    """A thread that one index knows and another does not is damaged, not absent: nobody must start it afresh."""
+    known = await tx.rows(sql.INDEXED_THREAD, (name,)) or await tx.rows(
+        sql.NAMED_THREAD, (key.namespace, key.user, key.id)
+    )
+    if known:
+        raise EntryDamagedError(key.id, 0, "has a directory line that its indexes do not agree on")
 
 
 async def lineage(tx: Transaction, stored: StoredThread | None) -> list[StoredThread]:
     """A thread and the threads it was forked from, the nearest first."""
     found: list[StoredThread] = []
     while stored is not None:
+        if any(stored.number == each.number for each in found):
+            raise EntryDamagedError(stored.row.key.id, 0, "is its own ancestor")
         found.append(stored)
         parent = stored.row.parent_uid
         rows = await tx.rows(sql.THREAD_BY_UID, (parent,)) if parent else []

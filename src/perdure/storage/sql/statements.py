@@ -16,6 +16,11 @@ _CHECKPOINT_COLUMNS = (
 # The directory line of a thread that can be seen.
 THREAD = f"SELECT {_THREAD_COLUMNS} FROM perdure_thread WHERE name_key = ?"
 
+# Whether the indexes know a thread that could not be found: the first is answered by the index alone.
+INDEXED_THREAD = "SELECT row FROM perdure_thread WHERE name_key = ?"
+NAMED_THREAD = """SELECT row FROM perdure_thread
+WHERE namespace = ? AND user_id = ? AND id = ? AND name_key IS NOT NULL"""
+
 # The directory line of a thread by uid, also of one that only forks can see.
 THREAD_BY_UID = f"SELECT {_THREAD_COLUMNS} FROM perdure_thread WHERE uid = ?"
 

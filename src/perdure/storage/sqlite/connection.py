@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+import msgspec
+
 from perdure.core.errors import (
     DamagedError,
     NotAStorageError,
+    PerdureError,
     StorageBusyError,
     StorageDamagedError,
     StorageError,
@@ -36,10 +39,14 @@ _ERRORS: dict[int, type[StorageError | DamagedError]] = {
     sqlite3.SQLITE_CORRUPT: StorageDamagedError,
     sqlite3.SQLITE_NOMEM: StorageIOError,
     sqlite3.SQLITE_TOOBIG: StorageFullError,
+    sqlite3.SQLITE_CONSTRAINT: StorageDamagedError,
 }
 _FATAL = (StorageIOError, StorageFullError)
+# What reading a row raises when its columns hold something else than they should.
+UNREADABLE = (KeyError, AttributeError, TypeError, ValueError, OverflowError, msgspec.MsgspecError)
 BEGIN_WRITE = "BEGIN IMMEDIATE"
 BEGIN_READ = "BEGIN"
+_INHERITED: list[sqlite3.Connection] = []
 Outcome = tuple[Any, BaseException | None]
 
 
@@ -65,6 +72,7 @@ class Connection:
         try:
             raw.execute("PRAGMA journal_mode = WAL").fetchone()
             raw.execute(f"PRAGMA synchronous = {self._synchronous}")
+            _sync_folder(self.path)
         except BaseException:
             raw.close()
             raise
@@ -111,6 +119,8 @@ class Connection:
     def _undone(self, exc: BaseException) -> BaseException:
         """Roll back, and return the error in our words. After an input or output error the file is opened anew."""
         self._roll_back()
+        if isinstance(exc, UNREADABLE) and not isinstance(exc, PerdureError):
+            return StorageDamagedError(self.path, f"a row cannot be read ({exc!r})")
         if not isinstance(exc, sqlite3.Error):
             return exc
         error = self._translation(exc)
@@ -141,7 +151,20 @@ class Connection:
 
     def forget(self) -> None:
         """Let go without closing: after os.fork the file belongs to the parent, and closing would drop its locks."""
+        if self._raw is not None:
+            _INHERITED.append(self._raw)  # dropping the last reference would close it
         self._raw = None
+
+
+def _sync_folder(path: str) -> None:
+    """Make new files durable. SQLite syncs the folder too, but goes on when that fails."""
+    folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    except OSError as exc:
+        raise StorageIOError(path, f"its folder cannot be synced ({exc})") from exc
+    finally:
+        os.close(folder)
 
 
 def _is_denied(path: str) -> bool:
@@ -157,8 +180,8 @@ def _apart(raw: sqlite3.Connection, job: Job[Any]) -> Outcome:
     """Run one job of a group: its refusal is its own, a fault of the database is everybody's."""
     before = raw.total_changes
     value, error = outcome(lambda: drive(job(SqliteTransaction(raw))))
-    if isinstance(error, sqlite3.Error):
-        raise error
+    if isinstance(error, (sqlite3.Error, *UNREADABLE)) and not isinstance(error, PerdureError):
+        raise _WroteBeforeRefusal from error  # alone, its error is put into our words
     if error is not None and raw.total_changes != before:
         raise _WroteBeforeRefusal
     return value, error

@@ -43,8 +43,11 @@ class DirectPort:
 
     def close(self) -> None:
         self._closed = True
+        if self._pid != os.getpid():
+            self._connection.forget()
+            return
         with self._lock:
-            self._connection.close() if self._pid == os.getpid() else self._connection.forget()
+            self._connection.close()
 
 
 class GroupPort:
@@ -82,10 +85,18 @@ class GroupPort:
         if not group or self._closed:
             return
         jobs = [job for job, _ in group]
-        outcomes = self._writing.stage(jobs) if not self._under_way else None
+        outcomes, failure = outcome(lambda: self._writing.stage(jobs)) if not self._under_way else (None, None)
+        if failure is not None:
+            self._refuse(group, failure)
+            return
         work = self._commit(outcomes) if outcomes is not None else self._one_by_one(jobs)
         self._under_way += 1
         self._writer.hand_over(work, lambda found, error: self._finish(group, found, error))
+
+    def _refuse(self, group: list[tuple[Job[Any], Answer]], failure: BaseException) -> None:
+        """Something nobody expects: without an answer the callers would wait for ever."""
+        for _, answer in group:
+            answer.set(None, failure)
 
     def _commit(self, outcomes: list[Outcome]) -> Callable[[], list[Outcome]]:
         def work() -> list[Outcome]:
