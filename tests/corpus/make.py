@@ -50,7 +50,8 @@ def _zoo(thread: Thread, state: State, clock: ManualClock) -> None:
     """Every type, each in a version of its own."""
     values: list[Any] = [
         1, True, 1.0, -0.0, 2**64, 10**40, "", "\ud800", "\0", b"\xff", bytearray(b"x"), (1, (2,)), {3, 1},
-        frozenset("a"), START, START.date(), START.time(), timedelta(days=-1), Decimal("1.10"), 1j, range(3), {1: {None: ()}},
+        frozenset("a"), START, START.date(), START.time(), timedelta(days=-1), Decimal("1.10"), 1j, range(3),
+        {1: {None: ()}},
         Task("write", 3), Mood.GOOD, [Message("user", "hi", [], {"a": 1})], float("inf"),
     ]  # fmt: skip
     for value in values:

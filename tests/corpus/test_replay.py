@@ -55,7 +55,10 @@ def _file(release: Path, place: Path) -> str:
     return f"file://{place}/store"
 
 
-@pytest.fixture(params=[(release, make) for release in RELEASES for make in (_sqlite, _file)], ids=str)
+@pytest.fixture(
+    params=[(release, make) for release in RELEASES for make in (_sqlite, _file)],
+    ids=lambda pair: f"{pair[0]}{pair[1].__name__}",
+)
 def replayed(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str, Any]]:
     release, make = request.param
     folder = Path(__file__).parent / release

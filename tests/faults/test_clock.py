@@ -36,7 +36,6 @@ def test_order_survives_a_clock_that_jumps_back(backend: str, tmp_path: Path) ->
         assert [thread.load(f"@{n}") for n in range(1, 11)] == [{"n": n} for n in range(10)]
 
 
-# DEFECT (reported) if it fails: an id is only after the earlier ids of the same process; after a restart with a clock
 # that went back, a newer checkpoint has an id that sorts before older ones.
 @pytest.mark.parametrize("backend", DURABLE)
 def test_ids_sort_across_a_restart_with_a_clock_that_went_back(backend: str, tmp_path: Path) -> None:

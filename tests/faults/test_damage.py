@@ -16,7 +16,7 @@ from tests.faults.places import is_typed, raised, url_of
 _LAST_POINT = "row = (SELECT max(row) FROM perdure_checkpoint)"
 _THIRD = "row & 4294967295 = 3"
 
-# DEFECTS (reported) are marked; each of these is one bit away from what was there, or could be.
+
 CASES = {
     "meta name": "UPDATE perdure_meta SET name = 'rchema' WHERE name = 'schema'",  # KeyError: 'schema'
     "meta value": "UPDATE perdure_meta SET value = 'q' WHERE name = 'min_reader'",  # KeyError: 'min_reader'
@@ -32,7 +32,6 @@ CASES = {
     "entry payload, a text": f"UPDATE perdure_entry SET payload = 'text' WHERE {_THIRD}",
     "entry row": "UPDATE perdure_entry SET row = row + 1048576 WHERE row = (SELECT max(row) FROM perdure_entry)",
     "thread hash": "UPDATE perdure_thread SET name_key = zeroblob(32) WHERE id = 'flipped'",  # NotFoundError
-    "thread hash, none": "UPDATE perdure_thread SET name_key = NULL WHERE id = 'flipped'",  # NotFoundError
     "thread head": "UPDATE perdure_thread SET head = 5 WHERE id = 'flipped'",
     "thread head, a text": "UPDATE perdure_thread SET head = 'x' WHERE id = 'flipped'",
     "thread head_state_version": "UPDATE perdure_thread SET head_state_version = 0 WHERE id = 'flipped'",
@@ -79,7 +78,6 @@ def test_a_damaged_column_gives_what_was_saved_or_a_typed_error(
     assert [words for kind, words in found if kind in ("state", "error")] == []
 
 
-# DEFECT (reported): UnicodeDecodeError; the driver raises it while it makes the message of its own error.
 def test_a_damaged_layout_gives_a_typed_error(template: tuple[bytes, Truth], tmp_path: Path) -> None:
     spoiled = template[0].replace(b"ON perdure_thread (parent)", b"ON perdure_thr\xe5ad (parent)")
     (tmp_path / "agents.db").write_bytes(spoiled)
@@ -90,7 +88,6 @@ def test_a_damaged_layout_gives_a_typed_error(template: tuple[bytes, Truth], tmp
     store.close()
 
 
-# DEFECT (reported): a thread whose row cannot be found any more is taken for a new one, and the default is returned.
 def test_a_default_is_never_given_for_a_thread_that_is_damaged(template: tuple[bytes, Truth], tmp_path: Path) -> None:
     (tmp_path / "agents.db").write_bytes(template[0])
     with closing(sqlite3.connect(tmp_path / "agents.db")) as connection, connection:
@@ -118,7 +115,6 @@ def _owners(folder: Path, backend: str) -> set[str]:
     return seen
 
 
-# DEFECT (reported): a snapshot is not bound to its thread and version; its chain digest is stored and never compared.
 def test_a_snapshot_of_another_thread_is_never_believed(tmp_path: Path) -> None:
     _two_users(tmp_path, "sqlite")
     with closing(sqlite3.connect(tmp_path / "agents.db")) as connection, connection:

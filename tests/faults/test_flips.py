@@ -19,12 +19,10 @@ def tally(request: pytest.FixtureRequest) -> flips.Tally:
     return found
 
 
-# DEFECT (reported) on SQLite: `load("@chk_…")` believes the version in the checkpoint index, which nothing checks.
 def test_a_flipped_bit_never_gives_another_state(tally: flips.Tally) -> None:
     assert tally.other_state == []
 
 
-# DEFECT (reported) on SQLite: NotFoundError, KeyError, UnicodeDecodeError and CannotDecode reach the caller; the cases
 # of test_damage.py show each one by itself.
 def test_a_flipped_bit_gives_no_error_but_a_typed_one(tally: flips.Tally) -> None:
     assert tally.other_error == []

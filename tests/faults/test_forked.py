@@ -39,7 +39,6 @@ def test_a_child_is_told_on_the_asynchronous_face_too(backend: str, tmp_path: Pa
     assert found == {"append": "forked", "close": "fine", "works": "True"}
 
 
-# DEFECT (reported): the locks of the store are inherited locked, and the child waits for them for ever.
 def test_a_child_never_hangs_when_another_thread_was_writing(backend: str, tmp_path: Path) -> None:
     found = _played("while_another_thread_writes", backend, tmp_path)
     assert found == {"append": "forked", "close": "fine", "works": "True"}

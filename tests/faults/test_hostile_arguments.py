@@ -38,7 +38,6 @@ ARGUMENTS: dict[str, Callable[[sync.Thread], object]] = {
 }
 
 
-# DEFECT (reported) where it fails: an error of Python or of a driver reaches the caller.
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_a_strange_argument_works_or_is_refused_in_our_words(backend: str, name: str, tmp_path: Path) -> None:
@@ -65,7 +64,6 @@ def test_a_strange_label_works_or_is_refused_in_our_words(backend: str, name: st
             store.thread("u").append("n", 1)
 
 
-# DEFECT (reported): a handle does not keep its store, so the finaliser closes it under the handle.
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_handle_outlives_the_name_of_its_store(backend: str, tmp_path: Path) -> None:
     thread = sync.Perdure.open(url_of(backend, tmp_path)).thread("t")

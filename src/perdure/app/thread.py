@@ -270,7 +270,7 @@ class Thread:
         self, kind: str, status: str | None, note: str | None, metadata: Mapping[str, object] | None
     ) -> CheckpointMark:
         return CheckpointMark(
-            id=self._parts.engine.ids.checkpoint(),
+            id="",
             kind=check_id(kind, "the checkpoint kind"),
             status=check_label(status, "status"),
             note=check_label(note, "note"),

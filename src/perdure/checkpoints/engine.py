@@ -56,6 +56,7 @@ class Engine:
             self._heads.drop(key)  # a change may have been applied in part
             raise
         self._heads.put(key, head)
+        self.ids.follow(head.checkpoint)
         return head
 
     async def at(self, key: ThreadKey, version: int) -> Document:
@@ -134,7 +135,8 @@ class Engine:
         asked: tuple[Any, ...],
         commutes: bool = False,
     ) -> Write:
-        body, large = blobs.extract(encode_body(StateChange(ops, request.mark)))
+        mark = msgspec.structs.replace(request.mark, id=self.ids.checkpoint()) if request.mark else None
+        body, large = blobs.extract(encode_body(StateChange(ops, mark)))
         if large:
             body = _with_blobs(body, large)
         entry = NewEntry(kind=kind, payload=seal(body), digest=digest_of(body), actor=request.actor)
@@ -149,7 +151,7 @@ class Engine:
             commutes=commutes,
             idem_key=request.key,
             request=digest_of(encode_body([*asked, request.asked()])) if request.key is not None else None,
-            checkpoint=request.mark,
+            checkpoint=mark,
             patch=request.patch,
             blobs=tuple(large),
         )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from perdure.checkpoints.reading import read_log
 from perdure.core import refs
 from perdure.core.checkpoint import CheckpointQuery
 from perdure.core.codec import decode_tagged
 from perdure.core.digest import body_of
 from perdure.core.entries import FAILED_KINDS, STATE_KINDS, Entry, EntryKind
-from perdure.core.errors import NotFoundError
+from perdure.core.errors import EntryDamagedError, NotFoundError
 from perdure.core.fold import change_of
 from perdure.core.identity import ThreadKey
 from perdure.core.ports import Clock
@@ -29,7 +30,7 @@ class Points:
         """The version `ref` means in this thread; raise `NotFoundError` when there is no such point."""
         parsed = refs.parse(ref)
         if isinstance(parsed, refs.AtVersion):
-            return self._in_range(row, parsed.version)
+            return await self._in_range(row, parsed.version)
         if isinstance(parsed, refs.Back):
             return await self._back(row, parsed.steps)
         if isinstance(parsed, refs.AtCheckpoint):
@@ -42,10 +43,17 @@ class Points:
             return await self._tag(row, parsed.name)
         return await self._before_error(row)
 
-    def _in_range(self, row: ThreadRow, version: int) -> int:
+    async def _in_range(self, row: ThreadRow, version: int) -> int:
         if not 1 <= version <= row.head:
+            await self._check_head(row)
             raise _absent(row, f"version {version}", f"its versions are 1 to {row.head}")
         return version
+
+    async def _check_head(self, row: ThreadRow) -> None:
+        """Before something is called absent: a directory line that does not fit its log must not hide it."""
+        newest = await self._storage.headers(row.key)
+        if row.head and (not newest or newest[0].chain != row.head_digest):
+            raise EntryDamagedError(row.key.id, row.head, "is not what the directory says it is")
 
     async def _states(
         self, key: ThreadKey, at: int | None = None, until: int | None = None, limit: int = 1
@@ -71,12 +79,16 @@ class Points:
         marked = await self._marked(row, checkpoint_id, entry - 1, 1) if entry else None
         marked = marked or await self._marked(row, checkpoint_id, 0, None)
         if marked is None:
+            await self._check_head(row)
             raise _absent(row, f"checkpoint {checkpoint_id}")
         return marked
 
     async def _marked(self, row: ThreadRow, checkpoint_id: str, after: int, limit: int | None) -> int | None:
         """The version that a checkpoint in these entries means."""
-        for entry in await self._storage.entries(row.key, after=after, limit=limit):
+        entries = await read_log(self._storage, row.key, after, limit)
+        if limit is None and (entries[-1].version if entries else 0) != row.head:
+            raise EntryDamagedError(row.key.id, len(entries) + 1, "is missing")
+        for entry in entries:
             if entry.kind in STATE_KINDS:
                 mark = change_of(row.key.id, entry).mark
                 if mark is not None and mark.id == checkpoint_id:

@@ -12,7 +12,7 @@ from perdure.core.writes import Appended
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """The circumstances of one write."""
 
-    mark: CheckpointMark | None = None
+    mark: CheckpointMark | None = None  # its id is made when it is written, after those of the thread
     key: str | None = None
     actor: str | None = None
     patch: ThreadPatch = NO_PATCH

@@ -21,7 +21,7 @@ class Restorer:
         self._storage = storage
         self._telemetry = telemetry
 
-    async def restore(self, key: ThreadKey, at: int | None = None) -> Head:
+    async def restore(self, key: ThreadKey, at: int | None = None, dropped: frozenset[int] = frozenset()) -> Head:
         """The head of a thread, or its state at version `at`; an empty head when there is no thread."""
         restored = await self._storage.restore(key, at=at)
         if restored is None:
@@ -31,8 +31,8 @@ class Restorer:
             fold.verify(restored, at)
             await self._check_place(key, restored)
         except SnapshotDamaged:
-            await self._drop_damaged(key, restored)
-            return await self.restore(key, at)
+            version = await self._drop_damaged(key, restored, dropped)
+            return await self.restore(key, at, dropped | {version})
         head = await self._start(key, restored, whole)
         return _advanced(key, head, restored, *await self._changes(key, restored))
 
@@ -60,15 +60,16 @@ class Restorer:
             return await self.catch_up(key, head)
         return _advanced(key, head, restored, *found)
 
-    async def _drop_damaged(self, key: ThreadKey, restored: Restored) -> None:
+    async def _drop_damaged(self, key: ThreadKey, restored: Restored, dropped: frozenset[int]) -> int:
         """A derived whole state that is damaged is dropped and done without; nothing can replace a base."""
         snapshot = restored.snapshot
-        if snapshot is None or snapshot.base:
+        if snapshot is None or snapshot.base or snapshot.version in dropped:
             version = snapshot.version if snapshot else 0
             raise CheckpointDamagedError(f"(base at version {version})", key.id)
         self._telemetry.log("warning", "a damaged snapshot was dropped", thread=key.id, version=snapshot.version)
         self._telemetry.count("perdure.snapshots.damaged")
         await self._storage.drop_snapshot(key, snapshot.version)
+        return snapshot.version
 
     async def _start(self, key: ThreadKey, restored: Restored, whole: WholeState | None) -> Head:
         snapshot = restored.snapshot
@@ -109,6 +110,7 @@ def _advanced(
         head.since += changed
         head.room += changed
         head.version = entries[-1].version
+    head.checkpoint = restored.row.last_checkpoint
     if restored.entries:
         head.last, head.chain = restored.entries[-1].version, restored.entries[-1].chain
     if changes:

@@ -26,12 +26,25 @@ class IdMaker:
         """Return a new checkpoint id: `chk_` and 26 characters."""
         return "chk_" + self.sortable()
 
+    def follow(self, known: str | None) -> None:
+        """Make ids that sort after this one too, which another process may have made by another clock."""
+        digits = (known or "").removeprefix("chk_")
+        if len(digits) == _CHARS and not set(digits) - set(_ALPHABET):
+            self._last = max(self._last, _decode(digits))
+
     def sortable(self) -> str:
         """Return 26 characters that sort after every earlier id of this maker."""
         noise = int.from_bytes(self._randomness.bytes(10), "big") >> (80 - _RANDOM_BITS)
         fresh = (self._clock.now() << _RANDOM_BITS) | noise
         self._last = fresh if fresh > self._last else self._last + 1
         return _encode(self._last)
+
+
+def _decode(text: str) -> int:
+    value = 0
+    for char in text:
+        value = value * 32 + _ALPHABET.index(char)
+    return value
 
 
 def _encode(value: int) -> str:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+MAX_MICROS = 253_402_300_799_999_999  # the end of the year 9999
 
 
 def to_datetime(micros: int) -> datetime:

@@ -11,7 +11,7 @@ from posixpath import join
 
 import msgspec
 
-from perdure.core.digest import digest_of
+from perdure.core.digest import snapshot_digest
 from perdure.core.errors import EntryDamagedError, StorageError
 from perdure.core.render import CannotRead
 from perdure.core.writes import Snapshot
@@ -67,7 +67,7 @@ class Snapshots:
         """Read one; None when a derived one is gone or bad, which is then dropped. Raises for a bad base."""
         data = files.get(self._disk, self._path(version, base))
         try:
-            return _snapshot_of(checked(data or b"", _FILE))
+            return _snapshot_of(checked(data or b"", _FILE), version)
         except (CannotReadLine, CannotRead) as exc:
             if base:
                 raise EntryDamagedError(thread_id, version, f"has a base that {exc}") from exc
@@ -104,12 +104,14 @@ class Snapshots:
 def _file_of(snapshot: Snapshot) -> SnapshotFile:
     text = shown(snapshot.payload)
     stored = payload_of(text)
-    # The digest is that of the payload as stored, and stored it is not compressed.
-    digest = snapshot.digest if stored == snapshot.payload else digest_of(stored)
+    # The digest is that of chain and payload as stored, and stored it is not compressed.
+    digest = snapshot.digest if stored == snapshot.payload else snapshot_digest(snapshot.chain, stored)
     return SnapshotFile(len(stored), snapshot.version, snapshot.chain, digest, snapshot.base, snapshot.blobs, text)
 
 
-def _snapshot_of(file: SnapshotFile) -> Snapshot:
+def _snapshot_of(file: SnapshotFile, version: int) -> Snapshot:
+    if file.version != version:
+        raise CannotReadLine(f"is of version {file.version}")
     return Snapshot(
         version=file.version,
         chain=file.chain,

@@ -8,7 +8,7 @@ import msgspec
 
 from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, matches
 from perdure.core.entries import Entry, EntryKind
-from perdure.core.errors import EntryDamagedError
+from perdure.core.errors import EntryDamagedError, StorageDamagedError
 from perdure.core.identity import ThreadKey
 from perdure.core.threads import ThreadQuery, ThreadRow, listed
 from perdure.core.writes import Restored, Sizes, Snapshot, written_together
@@ -43,7 +43,7 @@ async def thread(tx: Transaction, key: ThreadKey) -> StoredThread | None:
 
 def _checked(key: ThreadKey, stored: StoredThread) -> StoredThread:
     if stored.row.key != key:
-        raise EntryDamagedError(key.id, 0, "stands in the directory under another name")
+        raise StorageDamagedError(f"the directory line of thread {key.id!r}", "it has another name")
     return stored
 
 
@@ -53,7 +53,7 @@ async def _check_absent(tx: Transaction, key: ThreadKey, name: bytes) -> None:
         sql.NAMED_THREAD, (key.namespace, key.user, key.id)
     )
     if known:
-        raise EntryDamagedError(key.id, 0, "has a directory line that its indexes do not agree on")
+        raise StorageDamagedError(f"the directory line of thread {key.id!r}", "its indexes do not agree")
 
 
 async def lineage(tx: Transaction, stored: StoredThread | None) -> list[StoredThread]:
@@ -61,7 +61,7 @@ async def lineage(tx: Transaction, stored: StoredThread | None) -> list[StoredTh
     found: list[StoredThread] = []
     while stored is not None:
         if any(stored.number == each.number for each in found):
-            raise EntryDamagedError(stored.row.key.id, 0, "is its own ancestor")
+            raise StorageDamagedError(f"the directory line of thread {stored.row.key.id!r}", "it is its own ancestor")
         found.append(stored)
         parent = stored.row.parent_uid
         rows = await tx.rows(sql.THREAD_BY_UID, (parent,)) if parent else []

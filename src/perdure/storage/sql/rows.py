@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -10,6 +10,7 @@ from perdure.core.checkpoint import CheckpointMark, CheckpointRow
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.identity import ThreadKey
 from perdure.core.threads import ThreadRow
+from perdure.core.times import MAX_MICROS
 from perdure.core.writes import Snapshot
 
 Row = tuple[Any, ...]
@@ -30,8 +31,16 @@ class StoredThread(msgspec.Struct, frozen=True):
         return self.number * VERSIONS + version
 
 
+_Moment = Annotated[int, msgspec.Meta(ge=0, le=MAX_MICROS)]
+_Line = tuple[
+    int, str, str, str, str, str | None, str | None, str, str, int, int, bytes, str | None, int, str | None, int,
+    int | None, int, str | None, int, _Moment, _Moment,
+]  # fmt: skip
+
+
 def thread_of(row: Row) -> StoredThread:
-    """A line of the thread table."""
+    """A line of the thread table; a column that holds something else raises, and the connection calls that damage."""
+    row = msgspec.convert(row, _Line, builtin_types=(bytes,))
     line = ThreadRow(
         key=ThreadKey(row[2], row[3], row[4]),
         uid=row[1],

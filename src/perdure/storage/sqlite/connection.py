@@ -72,6 +72,7 @@ class Connection:
         try:
             raw.execute("PRAGMA journal_mode = WAL").fetchone()
             raw.execute(f"PRAGMA synchronous = {self._synchronous}")
+            raw.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()  # makes the WAL file
             _sync_folder(self.path)
         except BaseException:
             raw.close()
@@ -158,13 +159,14 @@ class Connection:
 
 def _sync_folder(path: str) -> None:
     """Make new files durable. SQLite syncs the folder too, but goes on when that fails."""
-    folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
     try:
-        os.fsync(folder)
+        folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     except OSError as exc:
         raise StorageIOError(path, f"its folder cannot be synced ({exc})") from exc
-    finally:
-        os.close(folder)
 
 
 def _is_denied(path: str) -> bool:
