@@ -43,6 +43,12 @@ MOVE_HEAD = """UPDATE perdure_thread
 SET head = ?, head_state_version = ?, head_digest = ?, last_checkpoint = ?, lease_until = ?, updated_at = ?
 WHERE row = ?"""
 
+# The head moves, if the line still is what this process knows: a save without reading it first.
+MOVE_KNOWN_HEAD = """UPDATE perdure_thread
+SET head = ?, head_state_version = ?, head_digest = ?, last_checkpoint = ?, updated_at = ?
+WHERE row = ? AND uid = ? AND head = ? AND head_digest = ? AND epoch = ? AND lease_owner IS NULL AND wake_at IS NULL
+  AND name_key IS NOT NULL"""
+
 # Everything of the line that a patch or a lease may change.
 PATCH_THREAD = """UPDATE perdure_thread
 SET name = ?, agent = ?, tags = ?, status = ?, epoch = ?, lease_owner = ?, lease_until = ?, wake_at = ?, attempts = ?

@@ -21,7 +21,10 @@ from perdure.core.writes import (
     renewed,
 )
 from perdure.storage.sql import reading, writing
+from perdure.storage.sql.rows import StoredThread
 from perdure.storage.sql.transactions import SqlPort
+
+_KNOWN = 10_000  # directory lines remembered; each is checked by the database before it is built on
 
 
 class SqlStorage:
@@ -29,9 +32,15 @@ class SqlStorage:
 
     def __init__(self, port: SqlPort) -> None:
         self._port = port
+        self._known: dict[ThreadKey, StoredThread] = {}
 
     async def append(self, write: Write) -> Appended:
-        return await self._port.write(lambda tx: writing.append(tx, write))
+        known = self._known.get(write.key)
+        appended, number = await self._port.write(lambda tx: writing.append(tx, write, known))
+        if len(self._known) >= _KNOWN:
+            self._known.clear()
+        self._known[write.key] = StoredThread(number, appended.row)
+        return appended
 
     async def restore(self, key: ThreadKey, *, at: int | None = None, after: int | None = None) -> Restored | None:
         return await self._port.read(lambda tx: reading.restore(tx, key, at, after))
