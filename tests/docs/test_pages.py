@@ -21,7 +21,6 @@ from tests.docs.pages import PAGES, ROOT, anchors, blocks, links, name_of, prose
 from tests.docs.reference import API, ERRORS, api_page, error_classes, errors_page
 from tests.docs.signatures import methods, properties
 
-_WRITTEN_ELSEWHERE = {"docs/faults.md"}  # made by the fault tests
 _HELD = {"store": perdure.Perdure, "thread": perdure.Thread, "branch": perdure.Thread, "point": perdure.Checkpoint,
          "Perdure": perdure.Perdure, "Thread": perdure.Thread}  # fmt: skip
 _ATTRIBUTE = re.compile(r"`(?:await )?(store|thread|branch|point|Perdure|Thread)\.(\w+)")
@@ -36,7 +35,7 @@ def test_links_lead_somewhere(page: Path) -> None:
             continue
         path, _, part = link.partition("#")
         target = (page.parent / path).resolve() if path else page
-        assert target.exists() or str(target.relative_to(ROOT)) in _WRITTEN_ELSEWHERE, f"{name_of(page)}: {link}"
+        assert target.exists(), f"{name_of(page)}: {link}"
         assert not part or part in anchors(target), f"{name_of(page)}: {link}"
 
 

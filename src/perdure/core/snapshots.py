@@ -2,8 +2,8 @@
 
 The newest snapshot rolls: it is replaced once the changes after it weigh a quarter of the state, so that restoring the
 newest state folds little. Every now and then one stays as a landmark: when the changes since the landmark before it
-outweigh the state. So restoring any old version reads no more than about twice the state, and all landmarks together
-weigh less than the log.
+weigh twice the state. So restoring any old version reads no more than about three times the state, and all landmarks
+together weigh less than half the log.
 """
 
 from __future__ import annotations
@@ -19,4 +19,4 @@ def is_due(since: int, size: int) -> bool:
 
 def is_landmark(apart: int, size: int) -> bool:
     """Whether a new snapshot stays: `apart` is the weight of the changes since the landmark before it."""
-    return apart > size
+    return apart > 2 * size
