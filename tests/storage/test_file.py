@@ -16,7 +16,7 @@ import pytest
 
 from perdure.core.checkpoint import CheckpointQuery
 from perdure.core.codec import encode
-from perdure.core.digest import GENESIS, body_of, digest_of, verify_links
+from perdure.core.digest import GENESIS, body_of, snapshot_digest, verify_links
 from perdure.core.entries import NewEntry
 from perdure.core.envelope import seal, seal_packed
 from perdure.core.errors import (
@@ -108,14 +108,15 @@ def test_a_snapshot_can_be_read_and_comes_back_as_the_same_state(
 ) -> None:
     made = drive(scribe.append())
     body = encode({"messages": ["hello"] * 300})
-    kept = msgspec.structs.replace(snapshot_of(1), payload=seal_packed(body), digest=digest_of(seal_packed(body)))
+    digest = snapshot_digest(bytes(32), seal_packed(body))
+    kept = msgspec.structs.replace(snapshot_of(1), payload=seal_packed(body), digest=digest)
     assert drive(storage.put_snapshot(THREAD, made.row.uid, kept))
     (file,) = (folder_of(place) / "snapshots").iterdir()
     assert json.loads(file.read_text())["payload"] == {"messages": ["hello"] * 300}
     found = drive(storage.restore(THREAD))
     assert found is not None
     assert found.snapshot is not None
-    assert (found.snapshot.payload, found.snapshot.digest) == (seal(body), digest_of(seal(body)))
+    assert (found.snapshot.payload, found.snapshot.digest) == (seal(body), snapshot_digest(bytes(32), seal(body)))
 
 
 def test_the_folder_keeps_itself_out_of_git(storage: FileStorage, place: Path) -> None:

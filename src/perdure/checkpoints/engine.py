@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from perdure.core.digest import digest_of, snapshot_digest
 from perdure.core.document import Document
 from perdure.core.entries import EntryKind, NewEntry
 from perdure.core.envelope import seal, seal_quick
-from perdure.core.errors import PerdureError, VersionConflictError
+from perdure.core.errors import NotFoundError, PerdureError, StorageBusyError, VersionConflictError
 from perdure.core.identity import ThreadKey
 from perdure.core.ids import IdMaker
 from perdure.core.ops import Op
@@ -30,6 +31,10 @@ from perdure.storage.contract import Storage
 _LARGE_BUFFER = 64 * 1024 * 1024  # a buffer larger than this is given back
 _NEVER = -1  # a version no thread is at: the write can only be found again, never be made
 _REBASES = 1000  # a writer that loses this often is told so instead of trying for ever
+
+
+New = Placed | tuple[Document, Seen]  # what a write leads to, ready to be remembered once it is stored
+Plan = Callable[[Head], tuple[Write, New]]
 
 
 class Engine:
@@ -65,21 +70,47 @@ class Engine:
 
     async def save(self, key: ThreadKey, state: object, expected: int | None, request: Request) -> Saved:
         """Make `state` the new state. `expected` None adopts whatever is there, and goes on after a lost race."""
-        whole = digest_of(encode(state)) if request.key is not None else b""
-        for attempt in range(_REBASES):
-            head = await self._start(key, expected)
+        asked = ("save", digest_of(encode(state)) if request.key is not None else b"")
+
+        def plan(head: Head) -> tuple[Write, New]:
             ops, document, seen = self._difference(head, state)
-            write = self._write(key, head, EntryKind.STATE_SAVED, ops, request, ("save", whole))
+            return self._write(key, head, EntryKind.STATE_SAVED, ops, request, asked), (document, seen)
+
+        return await self._make(key, plan, expected, seen=expected)
+
+    async def change(self, key: ThreadKey, change: Change, expected: int | None, request: Request) -> Saved:
+        """Apply a change. One that commutes goes on after a lost race; the answer tells what was there before it."""
+        asked = ("update", digest_of(encode_body(change.request())) if request.key is not None else b"")
+
+        def plan(head: Head) -> tuple[Write, New]:
+            placed = change.place(head.document)
+            kind, commutes = EntryKind.STATE_UPDATED, change.commutes
+            return self._write(key, head, kind, placed.ops, request, asked, commutes=commutes), placed
+
+        return await self._make(key, plan, None if change.commutes else expected, seen=expected)
+
+    async def _make(self, key: ThreadKey, plan: Plan, expected: int | None, seen: int | None) -> Saved:
+        """Plan a write against the newest state and append it; after a lost race, plan it again.
+
+        A caller that expects a version is told of the race instead, and one that has seen a state that it was deleted.
+        """
+        for _ in range(_REBASES):
+            head = await self._start(key, expected)
+            write, new = plan(head)
             try:
                 done = await self._append(write, head, expected)
+            except NotFoundError:
+                self.forget(key)
+                if seen is not None:
+                    raise
             except VersionConflictError:
-                if expected is not None or attempt == _REBASES - 1:
+                if expected is not None:
                     raise
                 await self.head(key)
-                continue
-            await self._settle(key, head, done, (document, seen), write)
-            return Saved(done, rebased=False)
-        raise AssertionError("unreachable")
+            else:
+                await self._settle(key, head, done, new, write)
+                return Saved(done)
+        raise StorageBusyError(f"thread {key.id!r}", f"other writers were first {_REBASES} times")
 
     def _difference(self, head: Head, state: object) -> tuple[list[Op], Document, Seen]:
         """Find the change from a head to a state, through one buffer that all saves share."""
@@ -88,26 +119,6 @@ class Engine:
         new, seen = head.seen.encoded(state, self._buffer)
         ops, document = delta(head.document, new)
         return ops, document, seen
-
-    async def change(self, key: ThreadKey, change: Change, expected: int | None, request: Request) -> Saved:
-        """Apply a change. One that commutes goes on after a lost race; its answer says whether it did."""
-        asked = ("update", digest_of(encode_body(change.request())) if request.key is not None else b"")
-        for attempt in range(_REBASES):
-            head = await self._start(key, None if change.commutes else expected)
-            placed = change.place(head.document)
-            write = self._write(
-                key, head, EntryKind.STATE_UPDATED, placed.ops, request, asked, commutes=change.commutes
-            )
-            try:
-                done = await self._append(write, head, None if change.commutes else expected)
-            except VersionConflictError:
-                if (expected is not None and not change.commutes) or attempt == _REBASES - 1:
-                    raise
-                await self.head(key)
-                continue
-            await self._settle(key, head, done, placed, write)
-            return Saved(done, rebased=expected is not None and done.before != expected)
-        raise AssertionError("unreachable")
 
     async def _start(self, key: ThreadKey, expected: int | None) -> Head:
         """The head to build on: what the process knows, unless that cannot be what the caller expects."""
@@ -156,9 +167,7 @@ class Engine:
             blobs=tuple(large),
         )
 
-    async def _settle(
-        self, key: ThreadKey, head: Head, done: Appended, new: Placed | tuple[Document, Seen], write: Write
-    ) -> None:
+    async def _settle(self, key: ThreadKey, head: Head, done: Appended, new: New, write: Write) -> None:
         """After the acknowledgement: remember the new head, tell, and write a snapshot where one is due."""
         if done.again:
             return
@@ -196,7 +205,7 @@ class Engine:
         self._heads.drop(key)
 
 
-def _advance(head: Head, done: Appended, new: Placed | tuple[Document, Seen], size: int) -> None:
+def _advance(head: Head, done: Appended, new: New, size: int) -> None:
     if isinstance(new, tuple):
         head.document, head.seen = new
         head.room = head.document.size

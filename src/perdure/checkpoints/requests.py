@@ -27,4 +27,3 @@ class Saved(msgspec.Struct, frozen=True):
     """A write that stands."""
 
     appended: Appended
-    rebased: bool  # it was placed after changes that its caller had not seen

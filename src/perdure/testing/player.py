@@ -67,7 +67,7 @@ class Player(RuleBasedStateMachine):
     @staticmethod
     def stage() -> Stage:
         """Make a fresh place; every subclass says how."""
-        raise NotImplementedError
+        raise TypeError("subclass Player with a stage() of its own")
 
     def __init__(self) -> None:
         super().__init__()
