@@ -23,16 +23,20 @@ def _items(count: int) -> list[Any]:
     return [{"role": "user", "n": n, "parts": [{"text": f"t{n}"}, [n, None]], "x": n * 1.5} for n in range(count)]
 
 
-def _first_change(seen: Seen, state: Any) -> tuple[Any, Seen]:
-    new, after = seen.encoded(state, bytearray())
-    return new, after
+def _encoded(seen: Seen, state: Any) -> tuple[Any, Seen]:
+    return seen.encoded(state, bytearray())
+
+
+def _after_two_saves(state: Any) -> Seen:
+    """What is seen once a state was saved twice: the first save remembers nothing yet."""
+    return _encoded(_encoded(Seen(), state)[1], state)[1]
 
 
 def test_an_appended_item_is_all_that_is_encoded() -> None:
     state = {"messages": _items(40), "n": 0}
-    _, seen = _first_change(Seen(), state)
+    seen = _after_two_saves(state)
     state["messages"].append({"role": "bot"})
-    new, _ = _first_change(seen, state)
+    new, _ = _encoded(seen, state)
     assert isinstance(new["messages"], Grown)
     assert (new["messages"].kept, len(new["messages"].tail)) == (40, 1)
 
@@ -61,9 +65,9 @@ CHANGES: dict[str, Any] = {
 def test_every_change_in_place_is_noticed() -> None:
     for name, change in CHANGES.items():
         state = {"messages": _items(40)}
-        _, seen = _first_change(Seen(), state)
+        seen = _after_two_saves(state)
         change(state["messages"])
-        new, _ = _first_change(seen, state)
+        new, _ = _encoded(seen, state)
         assert not isinstance(new, dict), name
 
 
@@ -95,6 +99,6 @@ def test_a_list_that_keeps_changing_elsewhere_is_left_alone_for_a_while() -> Non
     state = {"messages": _items(40)}
     seen = Seen()
     for turn in range(12):
-        _, seen = _first_change(seen, state)
+        _, seen = _encoded(seen, state)
         state["messages"][0]["n"] = turn + 0.5
     assert seen._lists == {}

@@ -43,7 +43,11 @@ class Seen:
         misses = {key: 0 if key in grown else (self._misses.get(key, -1) + 1) % _REST for key in long}
         for key, value in long.items():
             known = grown.get(key)
-            items = known.extended(value[known.count :]) if known else _remembered(value, misses[key])
+            # Not at the first save: a process that saves once and ends would remember for nobody.
+            again = key in self._misses
+            items = (
+                known.extended(value[known.count :]) if known else _remembered(value, misses[key]) if again else None
+            )
             if items is not None:
                 lists[key] = items
         return Seen(lists, misses)

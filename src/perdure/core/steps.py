@@ -13,8 +13,9 @@ Path = tuple[Step, ...]
 def parse(path: object) -> Path:
     """Read `"context.city"` or `("context", "a.b", 3)`; raise `InvalidPathError` for anything else."""
     parsed = _parsed(path)
-    if any(isinstance(step, str) and not step.isascii() and _is_broken(step) for step in parsed):
-        raise InvalidPathError(ascii(path), "holds a lone surrogate; save the whole state to set such a key")
+    for step in parsed:
+        if type(step) is str and not step.isascii() and _is_broken(step):
+            raise InvalidPathError(ascii(path), "holds a lone surrogate; save the whole state to set such a key")
     return parsed
 
 
