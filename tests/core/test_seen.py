@@ -58,6 +58,7 @@ CHANGES: dict[str, Any] = {
     "moved between items": lambda m: (m[0]["parts"][1].append(m[1]["parts"][1].pop()),),
     "cut": lambda m: m.pop(),
     "cut in front": lambda m: m.pop(0),
+    "empty list for an empty dict": lambda m: m.__setitem__(39, []),
     "tuple inside": lambda m: m[3].update(parts=(1, 2)),
 }
 

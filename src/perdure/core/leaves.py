@@ -100,6 +100,8 @@ class PlainItems:
             return False
         containers: Sequence[Any] = items[: self.count]
         last = len(self._levels) - 1
+        if not last and not self._levels[0].items:
+            return _are_flat_and_same(containers, self._levels[0])
         for depth, known in enumerate(self._levels):
             level = Level.of(containers)
             if level is None or not level.same_as(known, depth == last):
@@ -123,6 +125,14 @@ class PlainItems:
             return False
         now, then = (_values_of(first), known.values) if type(first) is dict else (first, known.items)
         return all(one is two or type(one) in _CONTAINERS for one, two in zip(now, then, strict=False))
+
+
+def _are_flat_and_same(items: Sequence[Any], known: Level) -> bool:
+    """The common case, dicts of leaves, without gathering anything."""
+    if list(map(type, items)) != known.kinds or list in known.kinds or list(map(len, items)) != known.sizes:
+        return False
+    same_keys = all(map(is_, chain.from_iterable(items), known.keys))
+    return same_keys and all(map(is_, chain.from_iterable(map(_values_of, items)), known.values))
 
 
 def _shallow(inside: list[Any]) -> list[Any]:
