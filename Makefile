@@ -5,6 +5,7 @@ PEERS := .venv-peers
 BIN := $(VENV)/bin
 JOBS ?= 2
 KILLS ?= 1000
+LOSSES ?= 2000
 STEPS ?= 50000
 
 # A name on PATH may be a shim that fails, or a Python without venv: only running it tells.
@@ -39,9 +40,12 @@ check: $(VENV)/.ready ## lint, format, types, import contracts
 bench: $(VENV)/.ready $(PEERS)/.ready ## the benchmarks, peers beside ours; QUICK=1 for a short run
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
-crash: $(VENV)/.ready ## kill a writing process KILLS=1000 times and look what is left
+crash: $(VENV)/.ready ## kill a writing process KILLS=1000 times, at every system call, and cut the power LOSSES=2000 times
 	@scripts/strace-if-possible
 	$(BIN)/python -m tests.crash.campaign --kills $(KILLS)
+	$(BIN)/python -m tests.crash.syscalls
+	PERDURE_POWER_LOSSES=$(LOSSES) $(BIN)/pytest --timeout 3600 tests/storage/test_file_power_loss.py
+	PERDURE_FLIPS=$(LOSSES) $(BIN)/pytest --timeout 3600 tests/faults/test_flips.py
 
 soak: $(VENV)/.ready ## STEPS=50000 random operations, every backend against memory
 	$(BIN)/python -m tests.contract.soak --steps $(STEPS)

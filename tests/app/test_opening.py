@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import threading
 from pathlib import Path
@@ -135,3 +136,80 @@ def test_namespaces_are_apart(tmp_path: Path) -> None:
     with perdure_sync.Perdure.open(url, namespace="a") as a, perdure_sync.Perdure.open(url, namespace="b") as b:
         a.thread("t").save({"n": 1})
         assert b.thread("t").load(default=None) is None
+
+
+def test_a_password_is_never_shown() -> None:
+    with pytest.raises(InvalidUrlError, match="not in this release yet") as caught:
+        Perdure.open("postgresql://me:secret@host/db")
+    assert "secret" not in str(caught.value)
+
+
+def test_the_place_is_fixed_when_the_store_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    with perdure_sync.Perdure.open("sqlite:///a.db") as store:
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        store.thread("t").save({"n": 1})
+    assert (tmp_path / "a.db").exists()
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_database_file_that_was_removed_takes_no_more_writes(tmp_path: Path, mode: str) -> None:
+    async def asynchronous() -> None:
+        async with Perdure.open(f"sqlite:///{tmp_path}/x.db") as store:
+            await store.thread("t").append("n", 1)
+            (tmp_path / "x.db").unlink()
+            for _ in range(2):
+                with pytest.raises(StorageUnavailableError):
+                    await store.thread("t").append("n", 2)
+
+    def synchronous() -> None:
+        with perdure_sync.Perdure.open(f"sqlite:///{tmp_path}/x.db") as store:
+            store.thread("t").append("n", 1)
+            (tmp_path / "x.db").unlink()
+            for _ in range(2):
+                with pytest.raises(StorageUnavailableError):
+                    store.thread("t").append("n", 2)
+
+    asyncio.run(asynchronous()) if mode == "async" else synchronous()
+    assert not (tmp_path / "x.db").exists()
+
+
+def test_two_event_loops_share_a_store(tmp_path: Path) -> None:
+    store = Perdure.open(f"sqlite:///{tmp_path}/x.db")
+    failures: list[BaseException] = []
+
+    async def work(number: int) -> None:
+        for n in range(60):
+            await asyncio.wait_for(store.thread(f"t{number}", user="u").append("x", n), 30)
+
+    def run(number: int) -> None:
+        try:
+            asyncio.run(work(number))
+        except BaseException as exc:
+            failures.append(exc)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(3)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert failures == []
+    for number in range(3):
+        assert asyncio.run(store.thread(f"t{number}", user="u").load()) == {"x": list(range(60))}
+    asyncio.run(store.close())
+
+
+def test_a_store_goes_on_after_an_event_loop_ended_with_writes_pending(tmp_path: Path) -> None:
+    store = Perdure.open(f"sqlite:///{tmp_path}/x.db")
+    thread = store.thread("t", user="u")
+
+    async def main(pause: float) -> None:
+        await asyncio.wait_for(thread.append("x", 0), 20)
+        tasks = [asyncio.create_task(thread.append("x", n)) for n in range(20)]
+        await asyncio.sleep(pause)
+        del tasks
+
+    for turn in range(25):
+        asyncio.run(main(0.0003 * turn))
+    asyncio.run(store.close())

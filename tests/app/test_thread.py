@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from perdure import Message, Perdure, Thread
+from perdure import Message, Perdure, Thread, register
 from perdure.core.entries import EntryKind
 from perdure.core.errors import (
     AmbiguousThreadError,
     InvalidInputError,
+    InvalidPathError,
     InvalidRefError,
     KeyReusedError,
+    NestingTooDeepError,
     NotFoundError,
+    PerdureError,
     ThreadExistsError,
     UnsupportedValueError,
     VersionConflictError,
@@ -360,3 +364,65 @@ async def test_a_handle_keeps_its_store_open(url: str) -> None:
     thread = Perdure.open(url).thread("t")
     await thread.append("messages", 1)
     assert await thread.load() == {"messages": [1]}
+
+
+async def test_a_thread_made_again_is_not_the_one_a_handle_has_seen(store: Perdure, thread: Thread) -> None:
+    await thread.save({"a": 1})
+    await store.thread("ticket-42", user="alice").delete()
+    await store.thread("ticket-42", user="alice").save({"other": 1})
+    with pytest.raises(VersionConflictError):
+        await thread.save({"a": 2})
+    assert await store.thread("ticket-42", user="alice").load() == {"other": 1}
+
+
+async def test_a_single_path_to_delete_is_one_path(thread: Thread) -> None:
+    await thread.save({"user": 1, "u": 1, "s": 2})
+    await thread.update(delete="user")
+    assert await thread.load() == {"u": 1, "s": 2}
+
+
+async def test_a_path_deeper_than_a_state_may_be_is_refused_before_anything_is_written(thread: Thread) -> None:
+    await thread.save({"a": 1})
+    deep: Any = 1
+    for _ in range(60):
+        deep = [deep]
+    for path, value in ((".".join("y" * 5000), 1), (".".join("y" * 60), deep)):
+        with pytest.raises(NestingTooDeepError):
+            await thread.update(set={path: value})
+    assert (await thread.info()).version == 1
+
+
+@dataclass
+class Plan:
+    goal: str
+
+
+async def test_fields_of_an_object_are_set_but_never_added_or_deleted(thread: Thread) -> None:
+    register(Plan, tag="tests.Plan")
+    await thread.save({"plan": Plan("a")})
+    await thread.update(set={"plan.goal": "b"})
+    for change in ({"set": {"plan.other": 1}}, {"delete": ["plan.goal"]}):
+        with pytest.raises(InvalidPathError):
+            await thread.update(**change)  # type: ignore[arg-type]
+    assert await thread.load() == {"plan": Plan("b")}
+
+
+async def test_a_thread_that_belongs_to_nobody_can_be_named(store: Perdure) -> None:
+    await store.thread("solo").save({"n": 1})
+    await store.thread("solo", user="bob").save({"n": 2})
+    assert await store.thread("solo", user="").load() == {"n": 1}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda thread: thread.append(["a", "b"], 1),
+        lambda thread: thread.update(set=[("a", 1)]),
+        lambda thread: thread.update(delete=5),
+        lambda thread: thread.history(since="2026-01-01"),
+        lambda thread: thread.entries(after="1"),
+    ],
+)
+async def test_wrong_arguments_are_named_by_our_errors(thread: Thread, wrong: Any) -> None:
+    with pytest.raises(PerdureError):
+        await wrong(thread)

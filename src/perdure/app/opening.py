@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Literal
 
@@ -14,6 +15,7 @@ from perdure.storage.contract import Storage
 Mode = Literal["sync", "async"]
 _SYNCHRONOUS = ("FULL", "NORMAL", "EXTRA")
 _SCHEMES = ("memory", "file", "sqlite")
+_COMING = ("postgresql", "postgres", "mysql", "mariadb", "redis")
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -31,7 +33,7 @@ def parse(url: object) -> Address:
         raise InvalidUrlError(repr(url), "it is not a str")
     scheme, colon, rest = url.partition(":")
     if not colon or scheme not in _SCHEMES:
-        raise InvalidUrlError(url, _unknown_scheme(scheme if colon else ""))
+        raise InvalidUrlError(_masked(url), _unknown_scheme(scheme if colon else ""))
     body, _, query = rest.partition("?")
     return Address(url, scheme, _PATHS[scheme](url, body), _options(url, query))
 
@@ -60,7 +62,15 @@ def _hint(name: str, known: tuple[str, ...]) -> str:
     return f", did you mean {near[0]!r}?" if near else ""
 
 
+def _masked(url: str) -> str:
+    """The address without what may be a password."""
+    scheme, slashes, rest = url.partition("://")
+    return f"{scheme}://…@{rest.rpartition('@')[2]}" if slashes and "@" in rest else url
+
+
 def _unknown_scheme(scheme: str) -> str:
+    if scheme in _COMING:
+        return f"{scheme} is not in this release yet"
     return f"unknown scheme {scheme!r}" + _hint(scheme, _SCHEMES)
 
 
@@ -109,7 +119,7 @@ def _sqlite(address: Address, mode: Mode, telemetry: Telemetry) -> Storage:
     if synchronous not in _SYNCHRONOUS:
         raise InvalidUrlError(address.url, f"synchronous={synchronous} is none of {', '.join(_SYNCHRONOUS)}")
     return SqliteStorage(
-        address.path,
+        os.path.abspath(address.path),  # now: a later chdir must not move it
         mode=mode,
         busy_timeout=_seconds(address, "busy_timeout", 5.0),
         synchronous=synchronous,  # type: ignore[arg-type]

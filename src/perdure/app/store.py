@@ -67,6 +67,10 @@ class Perdure:
         """Open for asynchronous callers, or for `perdure.sync`."""
         if migrate not in ("auto", "check"):
             raise InvalidInputError(f'migrate must be "auto" or "check", not {migrate!r}')
+        if type(cache_bytes) is not int or cache_bytes < 0:
+            raise InvalidInputError(f"cache_bytes must be an int from 0 on, not {cache_bytes!r}")
+        if clock is not None and not callable(getattr(clock, "now", None)):
+            raise InvalidInputError(f"clock must have a method now(), {clock!r} has none")
         checked = check_namespace(namespace)
         parts = Parts(
             parse(url), mode, migrate=migrate, clock=clock, randomness=randomness, telemetry=telemetry,
@@ -85,6 +89,8 @@ class Perdure:
     ) -> Thread:
         """A handle on a thread, which is made by its first write. Agent, name and tags are kept with that write."""
         key = ThreadKey(self._namespace, check_user(user), check_id(id, "the thread id"))
+        if isinstance(tags, str) or not isinstance(tags, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"tags must be a list of str, not {tags!r}")
         labels = tuple(check_id(tag, "a tag") for tag in tags)
         agent, name = check_label(agent, "agent"), check_label(name, "name")
         given = agent is not None or name is not None or labels

@@ -11,14 +11,20 @@ import msgspec
 from perdure.app.parts import Parts
 from perdure.checkpoints.reading import read_log
 from perdure.checkpoints.requests import Request, Saved
-from perdure.core import diff
+from perdure.core import diff, steps
 from perdure.core.changes import Change
 from perdure.core.checkpoint import Checkpoint, CheckpointMark, CheckpointQuery, check_limit, check_metadata
 from perdure.core.codec import CannotDecode, decode
 from perdure.core.diff import Comparison
 from perdure.core.document import Document
 from perdure.core.entries import Entry
-from perdure.core.errors import AmbiguousThreadError, CheckpointDamagedError, InvalidInputError, NotFoundError
+from perdure.core.errors import (
+    AmbiguousThreadError,
+    CheckpointDamagedError,
+    InvalidFilterError,
+    InvalidInputError,
+    NotFoundError,
+)
 from perdure.core.identity import ThreadKey, check_id, check_label
 from perdure.core.steps import Step
 from perdure.core.threads import NO_PATCH, ThreadPatch, ThreadRow
@@ -60,6 +66,7 @@ class Thread:
         self._patch = patch
         self._agent = patch.agent
         self._seen: int | None = None
+        self._uid: str | None = None  # of the thread that was seen
 
     @property
     def id(self) -> str:
@@ -81,7 +88,7 @@ class Thread:
             head = await self._parts.engine.head(key)
             if head.version == 0 or head.document.root is None:
                 return self._default(default, f"a state of thread {self.id!r}")
-            self._seen = head.version
+            self._seen, self._uid = head.version, head.uid
             return _built(head.document, self.id)
         try:
             return _built(await self._at(key, ref), self.id)
@@ -111,7 +118,7 @@ class Thread:
 
     async def append(self, path: PathLike, *items: object, key: str | None = None, checkpoint: bool = False) -> int:
         """Add items to the list at `path`, made when missing, and return the new version. Right after any change."""
-        return await self._change(Change({}, {path: items}, ()), None, key, checkpoint)
+        return await self._change(Change({}, {steps.parse(path): items}, ()), None, key, checkpoint)
 
     async def update(
         self,
@@ -153,8 +160,8 @@ class Thread:
             status=check_label(status, "status"),
             agent=check_label(agent, "agent"),
             metadata=metadata,
-            since=to_micros(since) if since else None,
-            until=to_micros(until) if until else None,
+            since=_moment(since, "since"),
+            until=_moment(until, "until"),
             before=check_label(before.id if isinstance(before, Checkpoint) else before, "before"),
             limit=check_limit(limit),
         )
@@ -195,7 +202,7 @@ class Thread:
         """Delete the thread with everything that belongs to it; its forks keep their history."""
         key = await self._found()
         self._parts.engine.forget(key)
-        self._seen = None
+        self._seen = self._uid = None
         return await self._parts.storage.delete(key)
 
     async def info(self) -> ThreadInfo:
@@ -258,13 +265,13 @@ class Thread:
         done = saved.appended
         if done.again or (wanted is not None and done.before != wanted):
             return
-        self._seen = done.state_version
+        self._seen, self._uid = done.state_version, done.row.uid
         self._patch = NO_PATCH
         self._resolved = True
 
     def _request(self, mark: CheckpointMark | None, key: str | None) -> Request:
         checked = None if key is None else check_id(key, "the key")
-        return Request(mark=mark, key=checked, patch=self._patch)
+        return Request(mark=mark, key=checked, patch=self._patch, uid=self._uid)
 
     def _mark(
         self, kind: str, status: str | None, note: str | None, metadata: Mapping[str, object] | None
@@ -285,6 +292,12 @@ def _built(document: Document, thread_id: str) -> Any:
         return decode(encoded)
     except CannotDecode as exc:
         raise CheckpointDamagedError("(the newest)", thread_id) from exc
+
+
+def _moment(at: object, what: str) -> int | None:
+    if at is None or isinstance(at, datetime):
+        return None if at is None else to_micros(at)
+    raise InvalidFilterError(f"{what} must be a datetime, not {at!r}")
 
 
 def _checkpoint(saved: Saved) -> Checkpoint:

@@ -76,7 +76,7 @@ class Engine:
             ops, document, seen = self._difference(head, state)
             return self._write(key, head, EntryKind.STATE_SAVED, ops, request, asked), (document, seen)
 
-        return await self._make(key, plan, expected, seen=expected)
+        return await self._make(key, plan, expected, expected, request.uid)
 
     async def change(self, key: ThreadKey, change: Change, expected: int | None, request: Request) -> Saved:
         """Apply a change. One that commutes goes on after a lost race; the answer tells what was there before it."""
@@ -87,15 +87,17 @@ class Engine:
             kind, commutes = EntryKind.STATE_UPDATED, change.commutes
             return self._write(key, head, kind, placed.ops, request, asked, commutes=commutes), placed
 
-        return await self._make(key, plan, None if change.commutes else expected, seen=expected)
+        return await self._make(key, plan, None if change.commutes else expected, expected, request.uid)
 
-    async def _make(self, key: ThreadKey, plan: Plan, expected: int | None, seen: int | None) -> Saved:
+    async def _make(self, key: ThreadKey, plan: Plan, expected: int | None, seen: int | None, uid: str | None) -> Saved:
         """Plan a write against the newest state and append it; after a lost race, plan it again.
 
         A caller that expects a version is told of the race instead, and one that has seen a state that it was deleted.
         """
         for _ in range(_REBASES):
             head = await self._start(key, expected)
+            if expected is not None and uid not in (None, head.uid):
+                raise VersionConflictError(key.id, expected, head.version)  # deleted, and made again by somebody
             write, new = plan(head)
             try:
                 done = await self._append(write, head, expected)

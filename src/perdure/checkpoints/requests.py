@@ -16,6 +16,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     actor: str | None = None
     patch: ThreadPatch = NO_PATCH
+    uid: str | None = None  # the thread its caller has seen; another of the same id is not it
 
     def asked(self) -> list[object]:
         """What of it belongs to the request that a key stands for; the id of a checkpoint is made, not asked for."""

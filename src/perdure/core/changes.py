@@ -13,7 +13,7 @@ from msgspec import Raw
 from perdure.core import steps
 from perdure.core.codec import encode
 from perdure.core.document import Document, Opened, measure, opened
-from perdure.core.errors import InvalidPathError
+from perdure.core.errors import InvalidInputError, InvalidPathError
 from perdure.core.ops import Append, Delete, Op, Set, size_of
 from perdure.core.steps import Path, Step, show
 
@@ -56,7 +56,7 @@ class Change:
             (path, [Raw(encode(item, at=(*path, at))) for at, item in enumerate(_items(path, items))])
             for path, items in _parsed(append)
         ]
-        self._deletes = [steps.parse(path) for path in delete]
+        self._deletes = [steps.parse(path) for path in _paths(delete)]
         _refuse_overlap([path for path, _ in (*self._sets, *self._appends)] + self._deletes)
 
     @property
@@ -105,7 +105,17 @@ class Change:
         return placer.ops
 
 
+def _paths(delete: object) -> Iterable[object]:
+    if isinstance(delete, str):
+        return (delete,)  # one path, not one for each of its letters
+    if not isinstance(delete, Iterable):
+        raise InvalidInputError(f"delete must be a list of paths, not {delete!r}")
+    return delete
+
+
 def _parsed(given: Mapping[Any, Any]) -> list[tuple[Path, Any]]:
+    if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInputError(f"set and append take a dict of paths, not {given!r}")
     return [(steps.parse(path), value) for path, value in given.items()]
 
 
@@ -161,12 +171,12 @@ class _Placer:
         self._root = document.root
 
     def set(self, path: Path, value: Raw) -> None:
-        inside, found = self._parent(path)
-        self.ops.append(Set((*found, self._slot(inside, path, found)), value))
+        node, found = self._parent(path)
+        self.ops.append(Set((*found, self._slot(node, path, found)), value))
 
     def append(self, path: Path, items: list[Raw]) -> None:
-        inside, found = self._parent(path)
-        step = self._slot(inside, path, found)
+        node, found = self._parent(path)
+        step, inside = self._slot(node, path, found), _inside(node)
         if inside is None or (type(inside) is dict and step not in inside):
             self.ops.append(Set((*found, step), Raw(b"\x90")))
         elif type(_open_child(inside, step)) is not list:
@@ -186,7 +196,7 @@ class _Placer:
             step = self._slot(node, path, found)
             found = (*found, step)
             node = self._way(node, step, found, path, make)
-        return _inside(node), found
+        return node, found
 
     def _way(self, node: Any, step: Step, found: Path, path: Path, make: bool) -> Any:
         inside = _inside(node)

@@ -35,7 +35,7 @@ _NOT_PLAIN = (UnicodeEncodeError, OverflowError, RecursionError)
 def encode(value: object, *, root: str = "state", at: Path = (), registry: Registry = REGISTRY) -> bytes:
     """Encode `value`, to stand at path `at`; raise `UnsupportedValueError` naming the path of what cannot be kept."""
     try:
-        if type(value) in LEAVES or is_plain(value):
+        if type(value) in LEAVES or is_plain(value, MAX_DEPTH - len(at)):
             return _encode(value)
     except _NOT_PLAIN:
         pass  # a lone surrogate or a large int: the packer keeps it
@@ -185,7 +185,7 @@ class Packer:
     def _inside(self, value: Any) -> Any:
         if id(value) in self._open:
             raise CyclicValueError(self.place())
-        if len(self._path) >= MAX_DEPTH:
+        if len(self._at) + len(self._path) >= MAX_DEPTH:
             raise NestingTooDeepError(self.place(), MAX_DEPTH)
         self._open.add(id(value))
         packed = self._container(value)
@@ -231,12 +231,23 @@ class Packer:
             return scalar
         kept = self._registry.of(type(value))
         if kept is not None:
+            self._refuse_undeclared(value)
             code = zoo.ENUM if isinstance(value, Enum) else zoo.OBJECT
             return Ext(code, _encode([kept.tag, kept.version, self._dict(kept.fields(value))]))
         fields = taken_apart(value) if self._lenient else None
         if fields is None:
             raise self._refusal(value)
         return Ext(zoo.RECORD, _encode([type(value).__qualname__, self._dict(fields)]))
+
+    def _refuse_undeclared(self, value: Any) -> None:
+        """Attributes that a dataclass does not declare would be lost."""
+        declared = getattr(type(value), "__dataclass_fields__", None)
+        held = getattr(value, "__dict__", None)
+        if declared is None or held is None or (len(held) <= len(declared) and held.keys() <= declared.keys()):
+            return
+        for name in held.keys() - declared.keys():
+            if not hasattr(type(value), name):  # a cached property is made again
+                raise UnsupportedValueError(self.place(), f"attribute {name!r} is not a field", "declare it as a field")
 
     def _refusal(self, value: Any) -> UnsupportedValueError:
         cls = type(value)

@@ -142,7 +142,10 @@ class AmbiguousThreadError(PerdureError, LookupError):
     """Several users have a thread of this id."""
 
     def __init__(self, thread_id: str) -> None:
-        super().__init__(f"several users have a thread {thread_id!r}; name one: store.thread({thread_id!r}, user=…)")
+        super().__init__(
+            f"several users have a thread {thread_id!r}; name one: store.thread({thread_id!r}, user=…), "
+            'with user="" for the one that belongs to nobody'
+        )
         self.thread_id = thread_id
 
 

@@ -45,8 +45,8 @@ def check_namespace(value: object) -> str:
 
 
 def check_user(value: object) -> str:
-    """Return `value` if it can be a user id; None is no user."""
-    return "" if value is None else check_id(value, "the user id")
+    """Return `value` if it can be a user id; None and "" are no user."""
+    return "" if value is None or value == "" else check_id(value, "the user id")
 
 
 def check_label(value: object, what: str) -> str | None:

@@ -25,15 +25,15 @@ class TooManyParts(Exception):
     """A value that unfolds to more parts than anybody means to save."""
 
 
-def is_plain(value: object) -> bool:
+def is_plain(value: object, depth: int = MAX_DEPTH) -> bool:
     """Whether `value` is built of exact dicts with str keys, lists and plain leaves, and is not nested too deep."""
-    if type(value) is dict and set(map(type, value.values())) <= LEAVES and set(map(type, value)) <= _STR:
+    if depth > 1 and type(value) is dict and set(map(type, value.values())) <= LEAVES and set(map(type, value)) <= _STR:
         return True  # one flat message: the commonest value of all
     types: set[type] = {type(value)}
     dicts: list[Any] = [value] if dict in types else []
     lists: list[Any] = [value] if list in types else []
     parts = 1
-    for _ in range(MAX_DEPTH):
+    for _ in range(depth):
         if not types <= _PLAIN:
             return False
         if not dicts and not lists:

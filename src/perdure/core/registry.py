@@ -6,7 +6,7 @@ Stored data names a tag, never a module or a class: nothing is imported because 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import Enum
+from enum import Enum, Flag
 from types import ModuleType
 from typing import Any, cast
 
@@ -36,7 +36,12 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
                     f"type {self.tag!r}: stored version {version} cannot be read as {self.version}; "
                     f"register it with upcast={{{step}: function_from_{step}_to_{step + 1}}}"
                 )
-            fields = self.upcast[step](fields)
+            try:
+                fields = self.upcast[step](fields)
+            except Exception as exc:
+                raise InvalidInputError(
+                    f"type {self.tag!r}: its upcast from {step} to {step + 1} raised {exc!r}"
+                ) from exc
         return fields
 
 
@@ -86,6 +91,8 @@ def register(
     `tag` is the stored name and defaults to the class name; `upcast` maps an old version to the function that turns
     its fields into those of the next. Returns `target`, so it works as a decorator.
     """
+    if not isinstance(target, type | ModuleType):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInputError(f"register takes a class or a module, not {target!r}")
     if isinstance(target, ModuleType):
         if tag is not None:
             raise InvalidInputError("a tag belongs to one class; register a module without tag=")
@@ -114,7 +121,7 @@ def _same_class(one: type, other: type) -> bool:
 def _keep(cls: type, tag: str, version: int, upcast: Mapping[int, Upcast]) -> Kept:
     if type(version) is not int or version < 1:
         raise InvalidInputError(f"version of {tag!r} must be an int from 1 on, not {version!r}")
-    ways = (_enum_fields, lambda fields: cls[fields["name"]]) if issubclass(cls, Enum) else _ways(cls)  # type: ignore[misc]
+    ways = (_enum_fields, lambda fields: _member(cls, fields)) if issubclass(cls, Enum) else _ways(cls)
     if ways is None:
         raise InvalidInputError(
             f"{cls.__qualname__} is not a dataclass, pydantic model, enum, msgspec struct or named tuple; "
@@ -124,7 +131,16 @@ def _keep(cls: type, tag: str, version: int, upcast: Mapping[int, Upcast]) -> Ke
 
 
 def _enum_fields(value: Enum) -> Fields:
-    return {"name": value.name}
+    return {"value": value.value} if isinstance(value, Flag) else {"name": value.name}
+
+
+def _member(cls: type[Enum], fields: Fields) -> Enum:
+    try:
+        return cls(fields["value"]) if "value" in fields else cls[fields["name"]]
+    except (KeyError, ValueError) as exc:
+        raise InvalidInputError(
+            f"stored {cls.__name__} has no member {fields!r} any more; register it with upcast="
+        ) from exc
 
 
 def _ways(cls: type) -> tuple[Callable[[Any], Fields], Callable[[Fields], Any]] | None:

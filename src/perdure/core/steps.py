@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perdure.core.errors import InvalidPathError
+from perdure.core.errors import InvalidPathError, NestingTooDeepError
+from perdure.core.plain import MAX_DEPTH
 
 Step = str | int
 Path = tuple[Step, ...]
@@ -13,6 +14,8 @@ Path = tuple[Step, ...]
 def parse(path: object) -> Path:
     """Read `"context.city"` or `("context", "a.b", 3)`; raise `InvalidPathError` for anything else."""
     parsed = _parsed(path)
+    if len(parsed) >= MAX_DEPTH:
+        raise NestingTooDeepError(show(parsed[:8]).removeprefix(".") + "…", MAX_DEPTH)
     for step in parsed:
         if type(step) is str and not step.isascii() and _is_broken(step):
             raise InvalidPathError(ascii(path), "holds a lone surrogate; save the whole state to set such a key")

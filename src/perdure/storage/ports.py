@@ -116,27 +116,14 @@ class Answer:
             self.future.set_exception(error)
 
 
-class LoopAnswers:
-    """Answers of one event loop, settled with one wake-up instead of one each."""
+def settle_together(answers: Sequence[Answer], results: Sequence[tuple[Any, BaseException | None]]) -> None:
+    """Hand over the outcomes of a group, all of one event loop, with one wake-up instead of one each."""
 
-    def __init__(self, pairs: list[tuple[Answer, tuple[Any, BaseException | None]]]) -> None:
-        self._pairs = pairs
-
-    def settle(self) -> None:
-        """Hand all outcomes over."""
-        self._pairs[0][0].soon_from_elsewhere(self._set)
-
-    def _set(self) -> None:
-        for answer, result in self._pairs:
+    def settle() -> None:
+        for answer, result in zip(answers, results, strict=True):
             answer.set(*result)
 
-
-def by_loop(answers: Sequence[Answer], results: Sequence[tuple[Any, BaseException | None]]) -> list[LoopAnswers]:
-    """Sort answers by the event loop that waits for them."""
-    loops: dict[int, list[tuple[Answer, tuple[Any, BaseException | None]]]] = {}
-    for answer, result in zip(answers, results, strict=True):
-        loops.setdefault(id(answer.loop), []).append((answer, result))
-    return [LoopAnswers(pairs) for pairs in loops.values()]
+    answers[0].soon_from_elsewhere(settle)
 
 
 def outcome(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:

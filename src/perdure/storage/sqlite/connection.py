@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -58,6 +59,7 @@ class Connection:
         self._busy_timeout = busy_timeout
         self._synchronous = synchronous
         self._raw: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None  # device and inode of the file, once it was opened
 
     def raw(self) -> sqlite3.Connection:
         """The driver's connection."""
@@ -66,14 +68,22 @@ class Connection:
         return self._raw
 
     def _connect(self) -> sqlite3.Connection:
+        # A file that was there is never made anew: an empty one would look like a store without threads.
+        mode = "rwc" if self._file is None else "rw"
         raw = sqlite3.connect(
-            self.path, timeout=self._busy_timeout, isolation_level=None, check_same_thread=False, cached_statements=256
+            f"file:{quote(self.path)}?mode={mode}",
+            uri=True,
+            timeout=self._busy_timeout,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
         )
         try:
             raw.execute("PRAGMA journal_mode = WAL").fetchone()
             raw.execute(f"PRAGMA synchronous = {self._synchronous}")
             raw.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()  # makes the WAL file
             _sync_folder(self.path)
+            self._file = self._file or _identity(self.path)
         except BaseException:
             raw.close()
             raise
@@ -83,6 +93,7 @@ class Connection:
         """Run one job in a transaction of its own."""
         try:
             raw = self.raw()
+            self._check_file()
             raw.execute(begin)
             answer = drive(job(SqliteTransaction(raw)))
             raw.execute("COMMIT")
@@ -98,6 +109,8 @@ class Connection:
         """
         try:
             raw = self.raw()
+            if _identity(self.path) != self._file:
+                return None
             raw.execute("PRAGMA busy_timeout = 0")
             raw.execute(BEGIN_WRITE)
             outcomes = [_apart(raw, job) for job in jobs]
@@ -112,6 +125,12 @@ class Connection:
             self.raw().execute("COMMIT")
         except BaseException as exc:
             raise self._undone(exc) from exc.__cause__
+
+    def _check_file(self) -> None:
+        """A file that was removed or replaced under an open store still takes writes, which nobody would ever find."""
+        if _identity(self.path) != self._file:
+            self.close()
+            raise StorageUnavailableError(self.path, "the database file was removed or replaced")
 
     def wait_for_others(self) -> None:
         """From here on a transaction waits while another process writes."""
@@ -155,6 +174,14 @@ class Connection:
         if self._raw is not None:
             _INHERITED.append(self._raw)  # dropping the last reference would close it
         self._raw = None
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _sync_folder(path: str) -> None:

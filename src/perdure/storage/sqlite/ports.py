@@ -9,13 +9,14 @@ from typing import Any
 
 from perdure.core.errors import StorageClosedError
 from perdure.core.ports import Telemetry
-from perdure.storage.ports import Answer, Worker, by_loop, check_usable, outcome
+from perdure.storage.ports import Answer, Worker, check_usable, outcome, settle_together
 from perdure.storage.sql.transactions import Job, T
 from perdure.storage.sqlite.connection import BEGIN_READ, BEGIN_WRITE, Connection, Outcome
 
 _GROUP = 128  # writes that share one commit at most
 
 Open = Callable[[], Connection]
+Waiting = tuple[Job[Any], Answer]
 
 
 class DirectPort:
@@ -64,28 +65,37 @@ class GroupPort:
         self._telemetry = telemetry
         self._pid = os.getpid()
         self._closed = False
-        self._waiting: list[tuple[Job[Any], Answer]] = []
-        self._under_way = 0  # commits the writer has not finished
+        self._lanes: dict[
+            Any, list[Waiting]
+        ] = {}  # what waits, by event loop: a loop that ends takes only its own along
+        self._turn = threading.Lock()  # one loop at a time touches the writing connection; never held during a sync
+        self._under_way = 0  # groups the writer has not finished
 
     async def write(self, job: Job[T]) -> T:
         check_usable(self._writing.path, self._pid, self._closed)
         answer = Answer()
-        self._waiting.append((job, answer))
-        if len(self._waiting) == 1 and not self._under_way:
-            answer.soon(self._begin)
+        lane = self._lanes.setdefault(answer.loop, [])
+        lane.append((job, answer))
+        if len(lane) == 1 and not self._under_way:
+            answer.soon(lambda: self._begin(answer.loop))
         return await answer.future
 
     async def read(self, job: Job[T]) -> T:
         return await self._reader.run(lambda: self._reading.transact(job, BEGIN_READ))
 
-    def _begin(self) -> None:
-        """Work through everything that waits, and hand the commit to the writer."""
-        group = [each for each in self._waiting[:_GROUP] if each[1].wanted()]
-        del self._waiting[:_GROUP]
-        if not group or self._closed:
-            return
+    def _begin(self, loop: Any) -> None:
+        """Work through everything that waits on this loop, and hand the commit to the writer."""
+        lane = self._lanes.pop(loop, [])
+        group = [each for each in lane[:_GROUP] if each[1].wanted()]
+        if lane[_GROUP:]:
+            self._lanes[loop] = lane[_GROUP:]
+        if group and not self._closed:
+            with self._turn:
+                self._hand_over(group)
+
+    def _hand_over(self, group: list[Waiting]) -> None:
         jobs = [job for job, _ in group]
-        outcomes, failure = outcome(lambda: self._writing.stage(jobs)) if not self._under_way else (None, None)
+        outcomes, failure = (None, None) if self._under_way else outcome(lambda: self._writing.stage(jobs))
         if failure is not None:
             self._refuse(group, failure)
             return
@@ -93,7 +103,7 @@ class GroupPort:
         self._under_way += 1
         self._writer.hand_over(work, lambda found, error: self._finish(group, found, error))
 
-    def _refuse(self, group: list[tuple[Job[Any], Answer]], failure: BaseException) -> None:
+    def _refuse(self, group: list[Waiting], failure: BaseException) -> None:
         """Something nobody expects: without an answer the callers would wait for ever."""
         for _, answer in group:
             answer.set(None, failure)
@@ -112,16 +122,17 @@ class GroupPort:
 
         return work
 
-    def _finish(self, group: list[tuple[Job[Any], Answer]], found: Any, error: BaseException | None) -> None:
+    def _finish(self, group: list[Waiting], found: Any, error: BaseException | None) -> None:
         """On the writer's thread, after the commit: tell everybody, and begin the next group on its event loop."""
         self._telemetry.count("perdure.sqlite.commits", 1)
         self._telemetry.count("perdure.sqlite.grouped_writes", len(group))
         results = [(None, error)] * len(group) if error is not None else found
-        self._under_way -= 1
-        for loop_answers in by_loop([answer for _, answer in group], results):
-            loop_answers.settle()
-        for _, answer in self._waiting[:1]:
-            answer.soon_from_elsewhere(self._begin)
+        with self._turn:
+            self._under_way -= 1
+        settle_together([answer for _, answer in group], results)
+        for loop, lane in list(self._lanes.items()):
+            for _, answer in lane[:1]:
+                answer.soon_from_elsewhere(lambda loop=loop: self._begin(loop))
 
     async def disk_bytes(self) -> int:
         return disk_bytes(self._reading.path)
@@ -134,7 +145,7 @@ class GroupPort:
         self._writer.close()
         for connection in (self._reading, self._writing):
             connection.close() if self._pid == os.getpid() else connection.forget()
-        for _, answer in self._waiting:
+        for _, answer in [each for lane in self._lanes.values() for each in lane]:
             answer.settle(None, StorageClosedError(self._writing.path, "it was closed before this write began"))
 
 
