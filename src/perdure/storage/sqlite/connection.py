@@ -181,6 +181,8 @@ def _identity(path: str) -> tuple[int, int] | None:
         found = os.stat(path)
     except FileNotFoundError:
         return None
+    except OSError as exc:
+        raise StorageIOError(path, f"it cannot be looked at ({exc})") from exc
     return found.st_dev, found.st_ino
 
 
