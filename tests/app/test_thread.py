@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from perdure import Message, Perdure, Thread, register
@@ -219,14 +220,20 @@ async def test_frozen_messages_are_saved_by_what_was_added(thread: Thread) -> No
     assert await thread.load() == state
 
 
-async def test_a_struct_that_holds_something_mutable_is_compared_by_its_bytes(thread: Thread) -> None:
-    inner: list[int] = []
-    message = Message("user", (1, 2))
-    state: dict[str, Any] = {"messages": [message], "inner": inner}
-    await thread.save(state)
-    inner.append(1)
-    await thread.save(state)
-    assert (await thread.load())["inner"] == [1]
+class Note(msgspec.Struct, frozen=True):
+    """Frozen, but it holds a list, which is not."""
+
+    words: list[str]
+
+
+async def test_a_frozen_struct_that_holds_something_mutable_is_compared_by_its_bytes(thread: Thread) -> None:
+    register(Note, tag="tests.Note")
+    state: dict[str, Any] = {"notes": [Note([str(n)]) for n in range(30)]}
+    for turn in range(4):
+        state["notes"].append(Note(["new"]))
+        state["notes"][3].words.append(f"changed in place, turn {turn}")
+        await thread.save(state)
+        assert await thread.load("@-1") == state
 
 
 async def test_a_fork_shares_the_past_and_goes_its_own_way(store: Perdure, thread: Thread) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 
@@ -100,15 +101,14 @@ def test_bytes_without_our_envelope_are_refused(bad: bytes) -> None:
         unseal(bad)
 
 
-def test_every_flipped_bit_of_a_packed_envelope_is_noticed_or_harmless() -> None:
+def test_a_flipped_bit_of_a_packed_envelope_gives_bytes_or_our_error_and_nothing_else() -> None:
+    """The digests above the envelope tell whether the bytes are the right ones."""
     sealed = seal_packed(b"some text that repeats, some text that repeats. " * 40)
     for bit in range(len(sealed) * 8):
         flipped = bytearray(sealed)
         flipped[bit // 8] ^= 1 << bit % 8
-        try:
-            unseal(bytes(flipped))
-        except EnvelopeError:
-            continue
+        with contextlib.suppress(EnvelopeError):
+            assert type(unseal(bytes(flipped))) is bytes
 
 
 def _placed(state: object, **change: object) -> object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import random
 from typing import Any
 
@@ -84,7 +83,6 @@ def test_a_walk_of_random_changes_is_followed_exactly(seed: int) -> None:
         assert repr(decode(document.encoded())) == repr(decode(encode(state)))
         state["messages"].append({"n": chance.random()})
         if chance.random() < 0.5:
-            chance.choice(list(CHANGES.values()))(copy.deepcopy(_items(40)))
             chance.choice(state["messages"][:5])["n"] = chance.choice([1, True, 1.0, "1", None])
         if chance.random() < 0.3:
             state["frozen"][chance.randrange(18)] = Message("user", "other")
