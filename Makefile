@@ -2,6 +2,7 @@
 
 VENV ?= .venv
 PEERS := .venv-peers
+PEERS312 := .venv-peers-312
 BIN := $(VENV)/bin
 JOBS ?= 2
 KILLS ?= 1000
@@ -11,6 +12,10 @@ STEPS ?= 50000
 # A name on PATH may be a shim that fails, or a Python without venv: only running it tells.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import ensurepip, sqlite3, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+
+# For a peer that asks for 3.12 or newer; empty where there is none.
+PYTHON312 ?= $(shell for p in python3.13 python3.12 python3 "$$HOME"/.pyenv/versions/3.1[23].*/bin/python3; do \
+	"$$p" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && echo "$$p" && break; done)
 
 # pyright would ask the network whether it is the newest.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
@@ -28,7 +33,7 @@ demo: $(VENV)/.ready $(if $(VS),$(PEERS)/.ready) ## an agent is killed and resum
 	@$(BIN)/perdure demo $(if $(VS),--vs $(VS))
 
 test: $(VENV)/.ready ## the tests; ARGS=tests/core narrows them
-	@scripts/strace-if-possible
+	@scripts/servers-if-possible $(BIN)/python
 	$(BIN)/pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 check: $(VENV)/.ready ## lint, format, types, import contracts
@@ -37,11 +42,15 @@ check: $(VENV)/.ready ## lint, format, types, import contracts
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
 
-bench: $(VENV)/.ready $(PEERS)/.ready ## the benchmarks, peers beside ours; QUICK=1 for a short run
-	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
+BACKEND ?= sqlite
+BENCH_PEERS_sqlite := $(PEERS)/.ready
+BENCH_PEERS_postgres = $(PEERS)/.ready $(if $(PYTHON312),$(PEERS312)/.ready)
+bench: $(VENV)/.ready $(BENCH_PEERS_$(BACKEND)) ## the benchmarks, peers beside ours; BACKEND=postgres or mysql, QUICK=1 for a short run
+	@test $(BACKEND) = sqlite || scripts/servers-if-possible $(BIN)/python
+	$(BIN)/python -m benchmarks --backend $(BACKEND) $(if $(QUICK),--quick)
 
 crash: $(VENV)/.ready ## kill a writing process KILLS=1000 times, at every system call, and cut the power LOSSES=2000 times
-	@scripts/strace-if-possible
+	@scripts/servers-if-possible $(BIN)/python
 	$(BIN)/python -m tests.crash.campaign --kills $(KILLS)
 	$(BIN)/python -m tests.crash.syscalls
 	PERDURE_POWER_LOSSES=$(LOSSES) $(BIN)/pytest --timeout 3600 tests/storage/test_file_power_loss.py
@@ -68,7 +77,14 @@ $(VENV)/.ready: pyproject.toml constraints/dev.txt
 
 $(PEERS)/.ready: constraints/peers.txt
 	$(call new_venv,$(PEERS))
-	@$(PEERS)/bin/python -m pip install -qq -c constraints/peers.txt langgraph langgraph-checkpoint-sqlite
+	@$(PEERS)/bin/python -m pip install -qq -c constraints/peers.txt \
+		langgraph langgraph-checkpoint-sqlite langgraph-checkpoint-postgres 'psycopg[binary,pool]'
+	@touch $@
+
+$(PEERS312)/.ready: constraints/peers.txt
+	@echo "setting up $(PEERS312) with $(PYTHON312) …"
+	@"$(PYTHON312)" -m venv $(PEERS312)
+	@$(PEERS312)/bin/python -m pip install -qq -c constraints/peers.txt '10xscale-agentflow[pg-checkpoint]'
 	@touch $@
 
 define new_venv

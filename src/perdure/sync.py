@@ -6,22 +6,24 @@ Every call drives the one implementation in place: no loop, no thread, no hop. T
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from perdure.app import store as app
+from perdure.app.options import StorageOptions
 from perdure.app.store import CACHE_BYTES
 from perdure.app.thread import PathLike, ThreadInfo
 from perdure.app.thread import Thread as AsyncThread
+from perdure.app.users import UserId
 from perdure.core.checkpoint import Checkpoint
 from perdure.core.diff import Comparison
 from perdure.core.entries import Entry
 from perdure.core.errors import ForkedProcessError
 from perdure.core.ports import Clock, Randomness, Telemetry
 from perdure.core.writes import Sizes
+from perdure.storage.baton import Baton
 from perdure.storage.contract import Migrate
 from perdure.storage.drive import drive
 
@@ -30,10 +32,10 @@ _ABSENT: Any = object()
 
 
 class _Driver:
-    """Runs one operation at a time: what a store remembers is changed by one thread only."""
+    """Runs one operation at a time, others while it waits for a server: what a store remembers is never torn."""
 
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
+    def __init__(self, baton: Baton) -> None:
+        self._baton = baton
         self._pid = os.getpid()
 
     def is_inherited(self) -> bool:
@@ -45,7 +47,7 @@ class _Driver:
             # The lock may be held by a thread that os.fork left behind: waiting for it would be for ever.
             work.close()
             raise ForkedProcessError("the store", f"opened by process {self._pid}, used by {os.getpid()}")
-        with self._lock:
+        with self._baton:
             return drive(work)
 
 
@@ -62,7 +64,7 @@ class Thread:
         return self._thread.id
 
     @property
-    def user(self) -> str | None:
+    def user(self) -> UserId | None:
         """Whose thread it is, once that is known."""
         return self._thread.user
 
@@ -152,9 +154,9 @@ class Thread:
 class Perdure:
     """`perdure.Perdure` for synchronous code: a plain context manager."""
 
-    def __init__(self, store: app.Perdure) -> None:
+    def __init__(self, store: app.Perdure, baton: Baton) -> None:
         self._store = store
-        self._run = _Driver()
+        self._run = _Driver(baton)
 
     @classmethod
     def open(
@@ -167,20 +169,21 @@ class Perdure:
         randomness: Randomness | None = None,
         telemetry: Telemetry | None = None,
         cache_bytes: int = CACHE_BYTES,
+        **options: Unpack[StorageOptions],
     ) -> Self:
         """Open the store at `url`; it is reached at the first use. See `perdure.Perdure.open`."""
-        return cls(
-            app.Perdure.open_as(
-                "sync", url, namespace=namespace, migrate=migrate, clock=clock, randomness=randomness,
-                telemetry=telemetry, cache_bytes=cache_bytes,
-            )
+        baton = Baton()
+        store = app.Perdure.open_as(
+            "sync", url, namespace=namespace, migrate=migrate, clock=clock, randomness=randomness,
+            telemetry=telemetry, cache_bytes=cache_bytes, options=options, baton=baton,
         )  # fmt: skip
+        return cls(store, baton)
 
     def thread(
         self,
         id: str,
         *,
-        user: str | None = None,
+        user: UserId | None = None,
         agent: str | None = None,
         name: str | None = None,
         tags: Iterable[str] = (),

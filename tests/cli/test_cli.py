@@ -66,7 +66,7 @@ def test_a_bad_address_is_one_line_with_exit_code_1() -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         "error: storage address 'sqlight:///x.db': unknown scheme 'sqlight', did you mean 'sqlite'?; "
-        "use memory://, file:./folder or sqlite:///name.db\n"
+        "use memory://, file:./folder, sqlite:///name.db, postgresql://host/database or mysql://host/database\n"
     )
 
 

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import psycopg
+
 from perdure.storage.contract import Schema, Storage
 from perdure.storage.file.layout import MARKER
 from perdure.storage.file.store import FileStorage
 from perdure.storage.memory import MemoryStorage
 from perdure.storage.ports import InPlace, Worker
+from perdure.storage.postgres.options import Options
+from perdure.storage.postgres.store import PostgresStorage
 from perdure.storage.sqlite.store import SqliteStorage
 from perdure.testing.contract import Mode
+from perdure.testing.servers import require, shared_postgres
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +33,7 @@ class Backend:
     open: Callable[[], Storage]
     set_schema: Callable[[Schema], None]
     forgets: bool = False
+    clear: Callable[[], None] = lambda: None  # once everything is closed
 
 
 def memory(mode: Mode, folder: Path) -> Backend:
@@ -43,7 +52,40 @@ def file(mode: Mode, folder: Path) -> Backend:
     return Backend(open=lambda: FileStorage(path, port=port(path)), set_schema=lambda schema: _bend_file(path, schema))
 
 
-BACKENDS: dict[str, Callable[[Mode, Path], Backend]] = {"memory": memory, "file": file, "sqlite": sqlite}
+def postgres(mode: Mode, folder: Path) -> Backend:
+    url, schema = require(_postgres), f"s{next(_NUMBERS)}"
+    options = Options(schema=schema, server_time=False, retry_seconds=2)
+    return Backend(
+        open=lambda: PostgresStorage(url, options, mode=mode),
+        set_schema=lambda numbers: _bend_postgres(url, schema, numbers),
+        clear=lambda: _run_postgres(url, f"DROP SCHEMA IF EXISTS {schema} CASCADE"),
+    )
+
+
+_NUMBERS = itertools.count()
+
+
+@functools.cache
+def _postgres() -> str:
+    return shared_postgres().database(f"contract_{os.getpid()}")
+
+
+def _bend_postgres(url: str, place: str, schema: Schema) -> None:
+    for name in ("schema", "min_reader", "min_writer"):
+        _run_postgres(url, f"UPDATE {place}.meta SET value = '{getattr(schema, name)}' WHERE name = '{name}'")
+
+
+def _run_postgres(url: str, statement: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(statement)
+
+
+BACKENDS: dict[str, Callable[[Mode, Path], Backend]] = {
+    "memory": memory,
+    "file": file,
+    "sqlite": sqlite,
+    "postgres": postgres,
+}
 MODES: tuple[Mode, ...] = ("sync", "async")
 
 

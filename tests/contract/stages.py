@@ -31,6 +31,7 @@ class TemporaryStage:
         return self._backend.open()
 
     def close(self) -> None:
+        self._backend.clear()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,10 @@ class OnBackend:
         return request.param
 
     @pytest.fixture
-    def backend(self, mode: Mode, tmp_path: Path) -> Backend:
-        return BACKENDS[self.name](mode, tmp_path)
+    def backend(self, mode: Mode, tmp_path: Path) -> Iterator[Backend]:
+        backend = BACKENDS[self.name](mode, tmp_path)
+        yield backend
+        backend.clear()
 
     @pytest.fixture
     def open_storage(self, backend: Backend) -> OpenStorage:
@@ -53,3 +56,7 @@ class TestFile(OnBackend, StorageContract, LayoutContract):
 
 class TestSqlite(OnBackend, StorageContract, LayoutContract):
     name = "sqlite"
+
+
+class TestPostgres(OnBackend, StorageContract, LayoutContract):
+    name = "postgres"

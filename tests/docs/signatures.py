@@ -29,7 +29,7 @@ def _parts(given: list[inspect.Parameter]) -> list[str]:
 
 
 def _part(each: inspect.Parameter) -> str:
-    star = "*" if each.kind is each.VAR_POSITIONAL else ""
+    star = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
     default = (
         "" if each.default is each.empty else f" = {'…' if type(each.default) is object else _value(each.default)}"
     )

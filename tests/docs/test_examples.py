@@ -13,9 +13,12 @@ import types
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
+import perdure.sync
 from tests.docs.pages import PAGES, Block, blocks, name_of
+from tests.docs.places import Places
 
 _SAID = re.compile(r"# → (.*)$", re.MULTILINE)
 _PAGES = [page for page in PAGES if any(block.language == "python" for block in blocks(page))]
@@ -28,12 +31,28 @@ def test_the_examples_of_a_page_run_and_print_what_they_say(
     monkeypatch.chdir(tmp_path)
     module = types.ModuleType("example")  # dataclasses look their module up
     monkeypatch.setitem(sys.modules, "example", module)
+    places = Places()
     for block in blocks(page):
         if block.language == "python":
-            printed = run(block, vars(module))
+            printed = run(block._replace(text=places.named_in(block.text)), vars(module))
             expected = [said.strip() for said in _SAID.findall(block.text)]
             found = [line for line in printed if line in expected]
             assert found == expected, f"{name_of(page)}:{block.line} printed {printed}"
+
+
+_QUERIED = [page for page in PAGES if any(block.language == "sql" for block in blocks(page))]
+
+
+@pytest.mark.parametrize("page", _QUERIED, ids=name_of)
+def test_the_sql_of_a_page_runs_on_a_database_that_was_used(page: Path) -> None:
+    url = Places().named_in("postgresql://localhost/agents")
+    with perdure.sync.Perdure.open(url) as store:
+        store.thread("ticket-42", user="alice").update(set={"city": "Paris"}, checkpoint=True)
+    with psycopg.connect(url) as database:
+        for block in blocks(page):
+            if block.language == "sql":
+                database.execute(block.text.encode())
+        database.rollback()  # a role would outlive the database
 
 
 def run(block: Block, names: dict[str, Any]) -> list[str]:

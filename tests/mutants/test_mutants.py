@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from perdure.testing.servers import require, shared_postgres
 from tests.mutants.hunt import hunt
 
 CHOSEN = [
@@ -12,8 +13,15 @@ CHOSEN = [
     "user predicate dropped: file",
     "payload digest check dropped",
 ]
+ON_POSTGRES = ["uid check dropped: postgres", "a late run writes: one statement", "no lock: one statement"]
 
 
 @pytest.mark.parametrize("name", CHOSEN)
 def test_a_planted_fault_is_noticed(name: str) -> None:
+    assert hunt(name) == "caught"
+
+
+@pytest.mark.parametrize("name", ON_POSTGRES)
+def test_a_fault_planted_on_postgres_is_noticed(name: str) -> None:
+    require(shared_postgres)
     assert hunt(name) == "caught"

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
+from perdure.app.options import HOT, hint
+from perdure.app.servers import check_address, masked, postgres
 from perdure.core.errors import InvalidUrlError
 from perdure.core.ports import Telemetry
+from perdure.storage.baton import Baton
 from perdure.storage.contract import Storage
 
 Mode = Literal["sync", "async"]
 _SYNCHRONOUS = ("FULL", "NORMAL", "EXTRA")
-_SCHEMES = ("memory", "file", "sqlite")
-_COMING = ("postgresql", "postgres", "mysql", "mariadb", "redis")
+_SCHEMES = ("memory", "file", "sqlite", "postgresql", "mysql")
+_SERVERS = ("postgresql", "mysql")
+_ALIASES = {"postgres": "postgresql", "mariadb": "mysql"}
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -28,14 +32,26 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def parse(url: object) -> Address:
-    """Read `memory://`, `file:./folder`, `file:///abs/folder`, `sqlite:///name.db` or `sqlite:////abs/name.db`."""
+    """Read `memory://`, `file:./folder`, `file:///abs/folder`, `sqlite:///name.db`, `sqlite:////abs/name.db`,
+    `postgresql://user@host/database` or `mysql://user@host/database`.
+    """
     if not isinstance(url, str):
         raise InvalidUrlError(repr(url), "it is not a str")
     scheme, colon, rest = url.partition(":")
+    scheme = _ALIASES.get(scheme, scheme)
     if not colon or scheme not in _SCHEMES:
-        raise InvalidUrlError(_masked(url), _unknown_scheme(scheme if colon else ""))
+        raise InvalidUrlError(masked(url), _unknown_scheme(scheme if colon else ""))
+    if scheme in _SERVERS:
+        return _server_address(url, scheme, rest)
     body, _, query = rest.partition("?")
     return Address(url, scheme, _PATHS[scheme](url, body), _options(url, query))
+
+
+def _server_address(url: str, scheme: str, rest: str) -> Address:
+    if not rest.startswith("//"):
+        raise InvalidUrlError(masked(url), f"{scheme}:// and a host are needed")
+    check_address(url)
+    return Address(f"{scheme}:{rest}", scheme, "", {})
 
 
 def _options(url: str, query: str) -> dict[str, str]:
@@ -55,23 +71,10 @@ def _unquoted(text: str) -> str:
     return unquote(text)
 
 
-def _hint(name: str, known: tuple[str, ...]) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(name, known, 1)
-    return f", did you mean {near[0]!r}?" if near else ""
-
-
-def _masked(url: str) -> str:
-    """The address without what may be a password."""
-    scheme, slashes, rest = url.partition("://")
-    return f"{scheme}://…@{rest.rpartition('@')[2]}" if slashes and "@" in rest else url
-
-
 def _unknown_scheme(scheme: str) -> str:
-    if scheme in _COMING:
-        return f"{scheme} is not in this release yet"
-    return f"unknown scheme {scheme!r}" + _hint(scheme, _SCHEMES)
+    if scheme in ("redis", "rediss"):
+        return f"{scheme} is never the truth: give it as hot={scheme + '://…'!r} beside a storage"
+    return f"unknown scheme {scheme!r}" + hint(scheme, _SCHEMES)
 
 
 def _memory_path(url: str, body: str) -> str:
@@ -99,16 +102,29 @@ def _sqlite_path(url: str, body: str) -> str:
 _PATHS = {"memory": _memory_path, "file": _file_path, "sqlite": _sqlite_path}
 
 
-def open_storage(address: Address, mode: Mode, telemetry: Telemetry) -> Storage:
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """How a storage is to be opened."""
+
+    mode: Mode
+    options: dict[str, Any]
+    own_clock: bool = False  # the caller's clock counts, also where a server has one
+    baton: Baton | None = None  # what threads that share a store take turns with
+    telemetry: Telemetry
+
+
+def open_storage(address: Address, asked: Asked) -> Storage:
     """Choose and make the storage of an address."""
+    options = {name: value for name, value in asked.options.items() if name not in ("hot", *HOT)}
+    if address.scheme == "postgresql":
+        return postgres(address.url, options, asked.mode, asked.own_clock, asked.baton, asked.telemetry)
     if address.scheme == "sqlite":
-        return _sqlite(address, mode, telemetry)
+        return _sqlite(address, asked.mode, asked.telemetry)
     _refuse_unknown(address, ())
     if address.scheme == "file":
-        return _file(address, mode, telemetry)
+        return _file(address, asked.mode, asked.telemetry)
     from perdure.storage.memory import MemoryStorage
 
-    return MemoryStorage(telemetry=telemetry)
+    return MemoryStorage(telemetry=asked.telemetry)
 
 
 def _sqlite(address: Address, mode: Mode, telemetry: Telemetry) -> Storage:
@@ -149,4 +165,4 @@ def _seconds(address: Address, name: str, default: float) -> float:
 def _refuse_unknown(address: Address, known: tuple[str, ...]) -> None:
     unknown: Mapping[str, str] = {name: value for name, value in address.options.items() if name not in known}
     for name in unknown:
-        raise InvalidUrlError(address.url, f"unknown option {name!r}{_hint(name, known)}")
+        raise InvalidUrlError(address.url, f"unknown option {name!r}{hint(name, known)}")

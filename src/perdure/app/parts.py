@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from perdure.app.clock import SystemClock, SystemRandomness
-from perdure.app.opening import Address, Mode, open_storage
+from perdure.app.opening import Address, Asked, Mode, open_storage
+from perdure.app.users import Users
 from perdure.checkpoints.engine import Engine
 from perdure.checkpoints.points import Points
 from perdure.core.ports import Clock, Randomness, Silence, Telemetry
 from perdure.sessions.messages import Messages
+from perdure.storage.baton import Baton
 from perdure.storage.contract import Migrate
 
 
@@ -24,10 +28,14 @@ class Parts:
         randomness: Randomness | None,
         telemetry: Telemetry | None,
         cache_bytes: int,
+        options: dict[str, Any],
+        baton: Baton | None,
     ) -> None:
         self.telemetry = telemetry or Silence()
         self.clock = clock or SystemClock()
-        self.storage = open_storage(address, mode, self.telemetry)
+        self.users = Users(options.get("user_id_type", "string"))
+        asked = Asked(mode=mode, options=options, own_clock=clock is not None, baton=baton, telemetry=self.telemetry)
+        self.storage = open_storage(address, asked)
         self.engine = Engine(
             self.storage,
             clock=self.clock,

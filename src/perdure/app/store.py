@@ -5,16 +5,19 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from perdure.app.opening import Mode, parse
+from perdure.app.options import StorageOptions, given
 from perdure.app.parts import Parts
 from perdure.app.thread import Thread
+from perdure.app.users import UserId
 from perdure.core.errors import InvalidInputError
-from perdure.core.identity import ThreadKey, check_id, check_label, check_namespace, check_user
+from perdure.core.identity import ThreadKey, check_id, check_label, check_namespace
 from perdure.core.ports import Clock, Randomness, Telemetry
 from perdure.core.threads import NO_PATCH, ThreadPatch
 from perdure.core.writes import Sizes
+from perdure.storage.baton import Baton
 from perdure.storage.contract import Migrate, Storage
 
 CACHE_BYTES = 64 * 1024 * 1024
@@ -40,15 +43,17 @@ class Perdure:
         randomness: Randomness | None = None,
         telemetry: Telemetry | None = None,
         cache_bytes: int = CACHE_BYTES,
+        **options: Unpack[StorageOptions],
     ) -> Self:
         """Open the store at `url`; it is reached at the first use.
 
         `namespace` keeps tenants apart. `migrate="check"` refuses to change an old layout. `cache_bytes` bounds the
-        encoded states that are kept in memory so that a save costs what changed.
+        encoded states that are kept in memory so that a save costs what changed. A `clock` of your own counts instead
+        of the server's. Servers and the hot layer have `options` of their own: see the guide on each.
         """
         return cls.open_as(
             "async", url, namespace=namespace, migrate=migrate, clock=clock, randomness=randomness,
-            telemetry=telemetry, cache_bytes=cache_bytes,
+            telemetry=telemetry, cache_bytes=cache_bytes, options=options,
         )  # fmt: skip
 
     @classmethod
@@ -63,8 +68,10 @@ class Perdure:
         randomness: Randomness | None,
         telemetry: Telemetry | None,
         cache_bytes: int,
+        options: StorageOptions,
+        baton: Baton | None = None,
     ) -> Self:
-        """Open for asynchronous callers, or for `perdure.sync`."""
+        """Open for asynchronous callers, or for `perdure.sync`, whose threads take turns with a baton."""
         if migrate not in ("auto", "check"):
             raise InvalidInputError(f'migrate must be "auto" or "check", not {migrate!r}')
         if type(cache_bytes) is not int or cache_bytes < 0:
@@ -72,9 +79,10 @@ class Perdure:
         if clock is not None and not callable(getattr(clock, "now", None)):
             raise InvalidInputError(f"clock must have a method now(), {clock!r} has none")
         checked = check_namespace(namespace)
+        address = parse(url)
         parts = Parts(
-            parse(url), mode, migrate=migrate, clock=clock, randomness=randomness, telemetry=telemetry,
-            cache_bytes=cache_bytes,
+            address, mode, migrate=migrate, clock=clock, randomness=randomness, telemetry=telemetry,
+            cache_bytes=cache_bytes, options=given(options, address.scheme), baton=baton,
         )  # fmt: skip
         return cls(parts, checked)
 
@@ -82,13 +90,13 @@ class Perdure:
         self,
         id: str,
         *,
-        user: str | None = None,
+        user: UserId | None = None,
         agent: str | None = None,
         name: str | None = None,
         tags: Iterable[str] = (),
     ) -> Thread:
         """A handle on a thread, which is made by its first write. Agent, name and tags are kept with that write."""
-        key = ThreadKey(self._namespace, check_user(user), check_id(id, "the thread id"))
+        key = ThreadKey(self._namespace, self._parts.users.key(user), check_id(id, "the thread id"))
         if isinstance(tags, str) or not isinstance(tags, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInputError(f"tags must be a list of str, not {tags!r}")
         labels = tuple(check_id(tag, "a tag") for tag in tags)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from perdure.app.parts import Parts
+from perdure.app.users import UserId
 from perdure.checkpoints.reading import read_log
 from perdure.checkpoints.requests import Request, Saved
 from perdure.core import diff, steps
@@ -39,7 +40,7 @@ class ThreadInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a thread without reading its state."""
 
     id: str
-    user: str | None
+    user: UserId | None
     name: str | None
     agent: str | None
     tags: tuple[str, ...]
@@ -74,12 +75,12 @@ class Thread:
         return self._key.id
 
     @property
-    def user(self) -> str | None:
+    def user(self) -> UserId | None:
         """Whose thread it is, once that is known."""
-        return self._key.user or None
+        return self._parts.users.shown(self._key.user)
 
     def __repr__(self) -> str:
-        return f"Thread({self._key.id!r}" + (f", user={self._key.user!r})" if self._key.user else ")")
+        return f"Thread({self._key.id!r}" + (f", user={self.user!r})" if self._key.user else ")")
 
     async def load(self, ref: object = None, default: Any = _ABSENT) -> Any:
         """Return the newest state, or that at `ref`; raise `NotFoundError` when absent, unless a default is given."""
@@ -114,7 +115,7 @@ class Thread:
         wanted = self._expected(expected)
         saved = await self._parts.engine.save(thread, state, wanted, request)
         self._saw(saved, wanted)
-        return _checkpoint(saved)
+        return _checkpoint(saved, self.user)
 
     async def append(self, path: PathLike, *items: object, key: str | None = None, checkpoint: bool = False) -> int:
         """Add items to the list at `path`, made when missing, and return the new version. Right after any change."""
@@ -165,7 +166,8 @@ class Thread:
             before=check_label(before.id if isinstance(before, Checkpoint) else before, "before"),
             limit=check_limit(limit),
         )
-        return [row.public() for row in await self._parts.storage.checkpoints(await self._found(), query)]
+        rows = await self._parts.storage.checkpoints(await self._found(), query)
+        return [row.public(self.user) for row in rows]
 
     async def entries(self, after: int = 0, limit: int | None = None) -> list[Entry]:
         """Return the entries of the log after a version, oldest first, every digest checked."""
@@ -210,7 +212,7 @@ class Thread:
         row = await self._row(await self._found())
         return ThreadInfo(
             id=row.key.id,
-            user=row.key.user or None,
+            user=self._parts.users.shown(row.key.user),
             name=row.name,
             agent=row.agent,
             tags=row.tags,
@@ -300,8 +302,8 @@ def _moment(at: object, what: str) -> int | None:
     raise InvalidFilterError(f"{what} must be a datetime, not {at!r}")
 
 
-def _checkpoint(saved: Saved) -> Checkpoint:
+def _checkpoint(saved: Saved, user: UserId | None) -> Checkpoint:
     row = saved.appended.checkpoint
     if row is None:
         raise InvalidInputError("the write this key stands for made no checkpoint")
-    return row.public()
+    return row.public(user)

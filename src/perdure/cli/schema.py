@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from perdure.app.opening import Address, open_storage, parse
+from perdure.app.opening import Address, Asked, open_storage, parse
+from perdure.app.options import UserIdType, given
 from perdure.core.ports import Silence
 
+_SQL = ("sqlite", "postgresql", "mysql")
 
-def schema(url: str, /) -> None:
+
+def schema(url: str, /, *, schema: str | None = None, user_id_type: UserIdType = "string") -> None:
     """Print the SQL that sets up a storage, for people who run it themselves.
 
     Nothing is opened and nothing is changed. Afterwards `Perdure.open(url, migrate="check")` works.
@@ -15,12 +18,18 @@ def schema(url: str, /) -> None:
     ----------
     url
         The address of the storage, such as sqlite:///agents.db.
+    schema
+        PostgreSQL: the schema that the tables are in.
+    user_id_type
+        Servers: the type of the column with user ids.
     """
     address = parse(url)
-    for statement in open_storage(address, "sync", Silence()).migration():
+    options = given({"schema": schema, "user_id_type": user_id_type}, address.scheme)
+    storage = open_storage(address, Asked(mode="sync", options=options, telemetry=Silence()))
+    for statement in storage.migration():
         print(_line(address, statement))
 
 
 def _line(address: Address, statement: str) -> str:
     """A statement of SQL with its end; the other storages have steps in words."""
-    return f"{statement};\n" if address.scheme == "sqlite" else statement
+    return f"{statement};\n" if address.scheme in _SQL else statement

@@ -23,7 +23,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     status: str | None
     note: str | None
     agent_id: str | None
-    user_id: str
+    user_id: str | int  # a number where user_id_type says so
     parent_checkpoint_id: str | None
     timestamp: datetime
     metadata: dict[str, Any]
@@ -53,8 +53,8 @@ class CheckpointRow(msgspec.Struct, frozen=True, kw_only=True):
     parent: str | None
     micros: int
 
-    def public(self) -> Checkpoint:
-        """The value that callers see."""
+    def public(self, user: str | int | None = None) -> Checkpoint:
+        """The value that callers see, with the user as they name one."""
         mark = self.mark
         try:
             timestamp, metadata = to_datetime(self.micros), decode(mark.metadata)
@@ -68,7 +68,7 @@ class CheckpointRow(msgspec.Struct, frozen=True, kw_only=True):
             status=mark.status,
             note=mark.note,
             agent_id=mark.agent,
-            user_id=self.user,
+            user_id=self.user if user is None else user,
             parent_checkpoint_id=self.parent,
             timestamp=timestamp,
             metadata=metadata,

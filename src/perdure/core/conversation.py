@@ -82,6 +82,20 @@ class Conversation:
         return made
 
 
+def appended(ops: Ops, path: Path = MESSAGE_PATH) -> list[Raw] | None:
+    """The messages that one entry added at the end; None when it did anything else to them.
+
+    Where a run of entries only adds, the newest messages are known without those before it.
+    """
+    items: list[Raw] = []
+    for op in ops:
+        if isinstance(op, Append) and op.path == path:
+            items += op.items
+        elif op.path[: len(path)] == path[: len(op.path)]:
+            return None  # at the list, inside it or around it
+    return items
+
+
 def _list_at(value: Raw, path: Path) -> list[Raw]:
     node: Any = opened(value)
     for step in path:

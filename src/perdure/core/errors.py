@@ -84,7 +84,8 @@ class InvalidUrlError(InvalidInputError):
     """A storage address cannot be read."""
 
     def __init__(self, url: str, reason: str) -> None:
-        super().__init__(f"storage address {url!r}: {reason}; use memory://, file:./folder or sqlite:///name.db")
+        known = "memory://, file:./folder, sqlite:///name.db, postgresql://host/database or mysql://host/database"
+        super().__init__(f"storage address {url!r}: {reason}; use {known}")
         self.url = url
         self.reason = reason
 

@@ -55,6 +55,8 @@ def check_label(value: object, what: str) -> str | None:
         return None
     if type(value) is not str:
         raise InvalidInputError(f"{what} must be a str, not {value!r}")
+    if "\0" in value:
+        raise InvalidInputError(f"{what} holds a NUL character, which databases cannot keep")
     if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
         raise InvalidInputError(f"{what} holds a lone surrogate, which databases cannot keep")
     return value

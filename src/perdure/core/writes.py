@@ -13,7 +13,7 @@ import msgspec
 
 from perdure.core.checkpoint import CheckpointMark, CheckpointRow
 from perdure.core.digest import header_rest, link
-from perdure.core.entries import STATE_KINDS, Entry, NewEntry
+from perdure.core.entries import STATE_KINDS, Entry, EntryKind, NewEntry
 from perdure.core.errors import (
     KeyReusedError,
     LeaseHeldError,
@@ -246,6 +246,23 @@ def found_again(row: ThreadRow, standing: Iterable[Header], mark_at: Callable[[i
         again=True,
         checkpoint=mark_at(written[-1].version),
     )
+
+
+_WAKING = frozenset(
+    {
+        EntryKind.RUN_STARTED,
+        EntryKind.RUN_FINISHED,
+        EntryKind.RUN_FAILED,
+        EntryKind.RUN_CANCELLED,
+        EntryKind.PAUSE_DECIDED,
+        EntryKind.SIGNAL_RECEIVED,
+    }
+)
+
+
+def wakes(write: Write) -> bool:
+    """Whether somebody may wait for this write: an answer, a signal, the begin or end of a run, a timer."""
+    return write.patch.wake_at is not None or any(entry.kind in _WAKING for entry in write.entries)
 
 
 def written_together(standing: Iterable[Header]) -> list[Header]:

@@ -33,6 +33,18 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True):
     min_writer: int  # … and to write it
 
 
+class Watch(Protocol):
+    """Wakes somebody who waits for work of one namespace. What was committed after it was made is never missed."""
+
+    async def wait(self, timeout: float) -> bool:
+        """True as soon as there may be something to look at, False when `timeout` seconds passed without it."""
+        ...
+
+    async def close(self) -> None:
+        """Stop watching; a second call does nothing."""
+        ...
+
+
 class Storage(Protocol):
     """A place for logs."""
 
@@ -123,7 +135,8 @@ class Storage(Protocol):
     async def fork(self, source: ThreadKey, version: int, target: ThreadRow) -> ThreadRow:
         """Make `target` (key, uid, name, agent, tags, created) a thread whose history is `source` up to `version`.
 
-        Constant work, nothing is copied. Raises `NotFoundError` (no such thread or version), `ThreadExistsError`.
+        Constant work, nothing is copied. The very same fork again (uid, parent, version) answers as the first time did.
+        Raises `NotFoundError` (no such thread or version), `ThreadExistsError`.
         """
         ...
 
@@ -138,7 +151,7 @@ class Storage(Protocol):
         """Give `owner` the lease with the next epoch. Raises `LeaseHeldError`, `NotFoundError`."""
         ...
 
-    async def renew(self, key: ThreadKey, epoch: int, *, until: int) -> Lease:
+    async def renew(self, key: ThreadKey, epoch: int, *, until: int, now: int) -> Lease:
         """Make the lease last longer. Raises `LeaseLostError`, `NotFoundError`."""
         ...
 
@@ -150,12 +163,20 @@ class Storage(Protocol):
         """Threads whose lease ran out or whose timer did, oldest first, found by an index."""
         ...
 
+    def watch(self, namespace: str) -> Watch:
+        """Wait for work of a namespace: a timer that was set, a lease given back, an answer, a signal, a run's end."""
+        ...
+
     async def blobs(self, key: ThreadKey, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         """The sealed payloads of large values of this thread's user; absent ones are missing in the answer."""
         ...
 
     async def sweep_blobs(self, now: int) -> int:
         """Remove large values that nothing has referred to for `BLOB_GRACE`, and return how many."""
+        ...
+
+    async def keep(self, name: str, value: bytes) -> bytes:
+        """Keep a small value of the storage itself, unless there is one of this name, and return the one that stands."""
         ...
 
     async def sizes(self, key: ThreadKey | None = None) -> Sizes:

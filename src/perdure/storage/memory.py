@@ -10,7 +10,8 @@ import msgspec
 
 from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, matches
 from perdure.core.entries import Entry, EntryKind
-from perdure.core.errors import NotFoundError, StorageClosedError, ThreadExistsError
+from perdure.core.errors import NotFoundError, StorageClosedError
+from perdure.core.forks import same_fork
 from perdure.core.identity import ThreadKey
 from perdure.core.ports import Silence, Telemetry
 from perdure.core.threads import Lease, ThreadQuery, ThreadRow, is_due, listed
@@ -33,8 +34,9 @@ from perdure.core.writes import (
     same_request,
     stamped,
 )
-from perdure.storage.contract import BLOB_GRACE, SCHEMA, Migrate, Schema
+from perdure.storage.contract import BLOB_GRACE, SCHEMA, Migrate, Schema, Watch
 from perdure.storage.lineage import Span, spans
+from perdure.storage.ports import PollingWatch, pause_anywhere
 
 
 class _Log:
@@ -71,6 +73,7 @@ class MemoryStorage:
         self._by_key: dict[ThreadKey, str] = {}
         self._logs: dict[str, _Log] = {}
         self._blobs: dict[tuple[str, str, bytes], _Blob] = {}
+        self._kept: dict[str, bytes] = {}
         self._closed = False
 
     async def setup(self, migrate: Migrate = "auto") -> Schema:
@@ -221,8 +224,9 @@ class MemoryStorage:
             log = self._log(source)
             if log is None or not 0 <= version <= log.row.head:
                 raise NotFoundError(f"version {version} of thread {source.id!r}")
-            if target.key in self._by_key:
-                raise ThreadExistsError(target.key.id)
+            standing = self._log(target.key)
+            if standing is not None:
+                return same_fork(standing.row, log.row.uid, version, target)
             return self._make(self._forked(log, version, target)).row
 
     def _forked(self, log: _Log, version: int, target: ThreadRow) -> ThreadRow:
@@ -261,7 +265,7 @@ class MemoryStorage:
     async def claim(self, key: ThreadKey, owner: str, *, until: int, now: int, take_from: str | None = None) -> Lease:
         return lease_of(self._change(key, lambda row: claimed(row, owner, until, now, take_from)))
 
-    async def renew(self, key: ThreadKey, epoch: int, *, until: int) -> Lease:
+    async def renew(self, key: ThreadKey, epoch: int, *, until: int, now: int) -> Lease:
         return lease_of(self._change(key, lambda row: renewed(row, epoch, until)))
 
     async def release(self, key: ThreadKey, epoch: int, *, wake_at: int | None = None) -> None:
@@ -280,6 +284,10 @@ class MemoryStorage:
             rows = [log.row for log in self._visible(namespace, None) if is_due(log.row, now)]
             return sorted(rows, key=_due_at)[:limit]
 
+    def watch(self, namespace: str) -> Watch:
+        self._check_open()
+        return PollingWatch(pause_anywhere)
+
     async def blobs(self, key: ThreadKey, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         with self._open():
             found = {digest: self._blobs.get((key.namespace, key.user, digest)) for digest in digests}
@@ -293,6 +301,10 @@ class MemoryStorage:
             for key in old:
                 del self._blobs[key]
             return len(old)
+
+    async def keep(self, name: str, value: bytes) -> bytes:
+        with self._open():
+            return self._kept.setdefault(name, value)
 
     async def sizes(self, key: ThreadKey | None = None) -> Sizes:
         with self._open():

@@ -6,7 +6,8 @@ import asyncio
 import os
 import queue
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
@@ -15,12 +16,16 @@ from perdure.core.errors import ForkedProcessError, StorageClosedError
 T = TypeVar("T")
 Settle = Callable[[Any, BaseException | None], None]
 Handed = tuple[Callable[[], Any], Settle]
+Pause = Callable[[float], Awaitable[None]]
+POLL = 0.05  # seconds between two looks where nobody tells
 
 
 class Port(Protocol):
     """Runs one whole transaction."""
 
     async def run(self, work: Callable[[], T]) -> T: ...
+
+    async def pause(self, seconds: float) -> None: ...
 
     def close(self) -> None: ...
 
@@ -38,6 +43,9 @@ class InPlace:
         check_usable(self._place, self._pid, self._closed)
         with self._lock:
             return work()
+
+    async def pause(self, seconds: float) -> None:
+        await pause_in_place(seconds)
 
     def close(self) -> None:
         self._closed = True
@@ -57,6 +65,9 @@ class Worker:
         answer = Answer()
         self.hand_over(lambda: work() if answer.wanted() else None, answer.settle)
         return await answer.future
+
+    async def pause(self, seconds: float) -> None:
+        await pause_on_loop(seconds)
 
     def hand_over(self, work: Callable[[], Any], settle: Settle) -> None:
         """Run work on the thread, and call `settle` there with its value or its error."""
@@ -78,6 +89,43 @@ class Worker:
         if self._thread is not None and self._pid == os.getpid():
             self._jobs.put(None)
             self._thread.join()
+
+
+class PollingWatch:
+    """The watch of a storage that nobody calls: it says "look again" every so often."""
+
+    def __init__(self, pause: Pause) -> None:
+        self._pause = pause
+        self._closed = False
+
+    async def wait(self, timeout: float) -> bool:  # noqa: ASYNC109  # the contract's; in place nothing can cancel it
+        if self._closed:
+            return False
+        await self._pause(max(min(POLL, timeout), 0))
+        return timeout > POLL and not self._closed
+
+    async def close(self) -> None:
+        self._closed = True
+
+
+async def pause_in_place(seconds: float) -> None:
+    """Sleep on the caller's thread."""
+    time.sleep(seconds)  # noqa: ASYNC251  # driven in place: there is no event loop to hold up
+
+
+async def pause_on_loop(seconds: float) -> None:
+    """Sleep while the event loop goes on."""
+    await asyncio.sleep(seconds)
+
+
+async def pause_anywhere(seconds: float) -> None:
+    """Sleep on the event loop that runs on this thread, or else in place; for a storage without a port."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        await pause_in_place(seconds)
+    else:
+        await pause_on_loop(seconds)
 
 
 class Answer:

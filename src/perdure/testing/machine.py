@@ -107,6 +107,17 @@ class StorageMachine(Looking):
         at = self.row(source).head - back
         answer, expected = self.both(self.storage.fork(source, at, row), lambda: self.model.fork(source, at, row))
         equal(answer and plain(answer), expected)
+        if answer is not None:
+            self.forks.append((source, at, row))
+
+    @rule(which=small)
+    def fork_again(self, which: int) -> None:
+        """Ask for a fork again that was made: its answer was lost."""
+        if self.forks:
+            source, at, row = self.forks[-1 - which % len(self.forks)]
+            if row.key in self.model.threads:  # once it is deleted, asking again makes another
+                answer, told = self.both(self.storage.fork(source, at, row), lambda: self.model.fork(source, at, row))
+                equal(answer and plain(answer), told)
 
     @rule(key=keys, sure=small)
     def delete(self, key: ThreadKey, sure: int) -> None:
@@ -145,8 +156,8 @@ class StorageMachine(Looking):
 
     @rule(key=keys, offset=offsets)
     def renew(self, key: ThreadKey, offset: int) -> None:
-        epoch, until = self.row(key).epoch + min(offset, 0), self.clock.now() + TTL
-        self.same(self.storage.renew(key, epoch, until=until), lambda: self.model.renew(key, epoch, until))
+        epoch, now, until = self.row(key).epoch + min(offset, 0), self.clock.now(), self.clock.now() + TTL
+        self.same(self.storage.renew(key, epoch, until=until, now=now), lambda: self.model.renew(key, epoch, until))
 
     @rule(key=keys, offset=offsets, wake=flags)
     def release(self, key: ThreadKey, offset: int, wake: bool) -> None:
@@ -171,6 +182,10 @@ class StorageMachine(Looking):
         namespace, user, digest = blob
         found = self.run(self.storage.blobs(ThreadKey(namespace, user, "t"), [digest]))
         return digest in found
+
+    @rule(name=st.sampled_from(["a", "A", "b"]), value=st.binary(max_size=4))
+    def keep(self, name: str, value: bytes) -> None:
+        self.same(self.storage.keep(name, value), lambda: self.model.keep(name, value))
 
     @rule()
     def reopen(self) -> None:

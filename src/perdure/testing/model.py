@@ -77,6 +77,7 @@ class Model:
         self.snapshots: dict[tuple[str, int], Snapshot] = {}
         self.blobs: dict[BlobKey, int] = {}  # when each was touched last
         self.uses: set[tuple[str, int, BlobKey]] = set()  # (thread, version, large value)
+        self.kept: dict[str, bytes] = {}
 
     def append(self, write: Write) -> Outcome:
         thread = self.threads.get(write.key)
@@ -175,7 +176,7 @@ class Model:
         if parent is None or not 0 <= version <= len(parent.lines):
             raise NotFoundError("version")
         if target.key in self.threads:
-            raise ThreadExistsError(target.key.id)
+            return self._forked_before(self.threads[target.key].row, parent.row.uid, version, target)
         shared = [(uid, version if bound is None else min(bound, version)) for uid, bound in parent.lineage]
         child = Thread(target, parent.lines[:version], lineage=[(target.uid, None), *shared])
         child.marks = [_as_of(mark, target.key) for mark in parent.marks if mark.entry <= version]
@@ -190,6 +191,11 @@ class Model:
         )
         self.threads[target.key] = child
         return child.row
+
+    def _forked_before(self, row: ThreadRow, parent: str, version: int, target: ThreadRow) -> ThreadRow:
+        if row.uid == target.uid and row.parent_uid == parent and row.parent_version == version:
+            return row
+        raise ThreadExistsError(target.key.id)
 
     def delete(self, key: ThreadKey) -> bool:
         return self.threads.pop(key, None) is not None
@@ -278,6 +284,11 @@ class Model:
         rows.sort(key=lambda row: row.mark.id, reverse=True)
         older = [row for row in rows if query.before is None or row.mark.id < query.before]
         return [row for row in older if _is_wanted(row, query)][: query.limit]
+
+    def keep(self, name: str, value: bytes) -> bytes:
+        if name not in self.kept:
+            self.kept[name] = value
+        return self.kept[name]
 
     def must_stay(self, blob: BlobKey, now: int) -> bool:
         """Whether a large value may not be swept: it is young, or some thread's history refers to it."""

@@ -78,6 +78,7 @@ class Player(RuleBasedStateMachine):
         self.storage = self._opened()
         self.scribe = Scribe(self.storage, self.clock)
         self.writes: list[tuple[Write, int, str]] = []  # each with the version before it and its thread's uid
+        self.forks: list[tuple[ThreadKey, int, ThreadRow]] = []
         self.marks: list[str] = []
 
     def _opened(self) -> Storage:

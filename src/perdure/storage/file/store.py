@@ -28,12 +28,12 @@ from perdure.core.writes import (
     released,
     renewed,
 )
-from perdure.storage.contract import BLOB_GRACE, Migrate, Schema
-from perdure.storage.file import deletion, layout, reading, writing
+from perdure.storage.contract import BLOB_GRACE, Migrate, Schema, Watch
+from perdure.storage.file import deletion, kept, layout, reading, writing
 from perdure.storage.file.blobs import Blobs
 from perdure.storage.file.disk import Disk, RealDisk
 from perdure.storage.file.logs import BLOBS, Logs
-from perdure.storage.ports import Port
+from perdure.storage.ports import PollingWatch, Port
 
 T = TypeVar("T")
 
@@ -115,7 +115,7 @@ class FileStorage:
     async def claim(self, key: ThreadKey, owner: str, *, until: int, now: int, take_from: str | None = None) -> Lease:
         return lease_of(await self._change(key, lambda row: claimed(row, owner, until, now, take_from)))
 
-    async def renew(self, key: ThreadKey, epoch: int, *, until: int) -> Lease:
+    async def renew(self, key: ThreadKey, epoch: int, *, until: int, now: int) -> Lease:
         return lease_of(await self._change(key, lambda row: renewed(row, epoch, until)))
 
     async def release(self, key: ThreadKey, epoch: int, *, wake_at: int | None = None) -> None:
@@ -128,12 +128,18 @@ class FileStorage:
         """Threads whose lease or timer ran out, oldest first; found by a scan of the small lease files."""
         return await self._port.run(lambda: reading.due(self._logs, namespace, now, limit))
 
+    def watch(self, namespace: str) -> Watch:
+        return PollingWatch(self._port.pause)
+
     async def blobs(self, key: ThreadKey, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         return await self._port.run(lambda: self._blobs.get(key, digests))
 
     async def sweep_blobs(self, now: int) -> int:
         used: Callable[[], dict[str, set[str]]] = lambda: reading.used_blobs(self._logs, self._blobs)  # noqa: E731
         return await self._port.run(lambda: self._blobs.sweep(now - BLOB_GRACE, used))
+
+    async def keep(self, name: str, value: bytes) -> bytes:
+        return await self._port.run(lambda: kept.keep(self._disk, self._root, name, value))
 
     async def sizes(self, key: ThreadKey | None = None) -> Sizes:
         return await self._port.run(lambda: reading.sizes(self._logs, self._blobs, key))

@@ -7,7 +7,8 @@ from posixpath import join
 
 from perdure.core.checkpoint import CheckpointRow
 from perdure.core.entries import Entry
-from perdure.core.errors import NotFoundError, ThreadExistsError
+from perdure.core.errors import NotFoundError
+from perdure.core.forks import same_fork
 from perdure.core.identity import ThreadKey
 from perdure.core.threads import ThreadRow
 from perdure.core.writes import (
@@ -38,6 +39,7 @@ from perdure.storage.file.lines import (
     header_of,
     lease_in,
     mark_of,
+    row_after,
     written,
 )
 from perdure.storage.file.log import Log
@@ -118,23 +120,41 @@ def _changed_lease(log: Log, after: ThreadRow) -> Lease | None:
 
 def fork(logs: Logs, source: ThreadKey, version: int, target: ThreadRow) -> ThreadRow:
     """The fork of the contract."""
+    made = _forked(logs, source, version, target)
+    # One that stands already is read without the parent's lock: its own writers take both, the child's first.
+    return made or _standing(logs, target.key)
+
+
+def _forked(logs: Logs, source: ThreadKey, version: int, target: ThreadRow) -> ThreadRow | None:
+    """The new thread; None when this very fork was made before."""
     with logs.writing(logs.folder(source)) as log, ExitStack() as stack:
         if log is None or not 0 <= version <= log.row.head:
             raise NotFoundError(f"version {version} of thread {source.id!r}")
-        _check_free(logs, target.key)
+        if _stands(logs, log.row.uid, version, target):
+            return None
         row = ancestry(logs, log, stack).forked(version, target)
         made = stack.enter_context(logs.writing(logs.folder(target.key), create=True))
-        _check_free(logs, target.key)
+        if _stands(logs, log.row.uid, version, target):
+            return None
         assert made is not None  # noqa: S101  # made when absent
         _need(logs, log.folder, row)
         made.append(Line(changed=change_between(NOBODY, row, ()), parent=source.digest()))
         return made.row
 
 
-def _check_free(logs: Logs, key: ThreadKey) -> None:
+def _stands(logs: Logs, parent_uid: str, version: int, target: ThreadRow) -> bool:
     """Looked at without the lock first: two forks onto each other's threads would wait for each other."""
-    if logs.born(logs.folder(key)) is not None:
-        raise ThreadExistsError(key.id)
+    born = logs.born(logs.folder(target.key))
+    if born is not None:
+        same_fork(row_after(NOBODY, born), parent_uid, version, target)
+    return born is not None
+
+
+def _standing(logs: Logs, key: ThreadKey) -> ThreadRow:
+    with logs.reading(logs.folder(key)) as log:
+        if log is None:
+            raise NotFoundError(f"thread {key.id!r}", "it was deleted")
+        return log.row
 
 
 def _need(logs: Logs, parent: str, child: ThreadRow) -> None:

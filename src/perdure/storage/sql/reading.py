@@ -13,7 +13,6 @@ from perdure.core.identity import ThreadKey
 from perdure.core.threads import ThreadQuery, ThreadRow, listed
 from perdure.core.writes import Restored, Sizes, Snapshot, written_together
 from perdure.storage.lineage import Span, spans
-from perdure.storage.sql import statements as sql
 from perdure.storage.sql.rows import (
     VERSIONS,
     Row,
@@ -23,6 +22,7 @@ from perdure.storage.sql.rows import (
     snapshot_of,
     thread_of,
 )
+from perdure.storage.sql.statements import EVERYBODY, NOBODY, ONE, filters_of
 from perdure.storage.sql.transactions import Transaction
 
 _PAGE = 200  # rows fetched at a time while a filter that only core knows thins them out
@@ -31,13 +31,14 @@ _EVERYTHING = (0, (1 << 63) - 1)
 _LAST = (1 << 62, "\U0010ffff")
 
 
-async def thread(tx: Transaction, key: ThreadKey) -> StoredThread | None:
-    """The thread that can be seen under this key."""
+async def thread(tx: Transaction, key: ThreadKey, *, lock: bool = False) -> StoredThread | None:
+    """The thread that can be seen under this key; with `lock` nobody else changes it until the transaction ends."""
     name = bytes.fromhex(key.digest())
-    rows = await tx.rows(sql.THREAD, (name,))
+    rows = await tx.rows(tx.sql.THREAD_LOCKED if lock else tx.sql.THREAD, (name,))
     if rows:
         return _checked(key, thread_of(rows[0]))
-    await _check_absent(tx, key, name)
+    if tx.sql.dialect.doubts_indexes:
+        await _check_absent(tx, key, name)
     return None
 
 
@@ -49,22 +50,23 @@ def _checked(key: ThreadKey, stored: StoredThread) -> StoredThread:
 
 async def _check_absent(tx: Transaction, key: ThreadKey, name: bytes) -> None:
     """A thread that one index knows and another does not is damaged, not absent: nobody must start it afresh."""
-    known = await tx.rows(sql.INDEXED_THREAD, (name,)) or await tx.rows(
-        sql.NAMED_THREAD, (key.namespace, key.user, key.id)
+    known = await tx.rows(tx.sql.INDEXED_THREAD, (name,)) or await tx.rows(
+        tx.sql.NAMED_THREAD, (key.namespace, key.user, key.id)
     )
     if known:
         raise StorageDamagedError(f"the directory line of thread {key.id!r}", "its indexes do not agree")
 
 
-async def lineage(tx: Transaction, stored: StoredThread | None) -> list[StoredThread]:
+async def lineage(tx: Transaction, stored: StoredThread | None, *, lock: bool = False) -> list[StoredThread]:
     """A thread and the threads it was forked from, the nearest first."""
+    by_uid = tx.sql.THREAD_BY_UID_LOCKED if lock else tx.sql.THREAD_BY_UID
     found: list[StoredThread] = []
     while stored is not None:
         if any(stored.number == each.number for each in found):
             raise StorageDamagedError(f"the directory line of thread {stored.row.key.id!r}", "it is its own ancestor")
         found.append(stored)
         parent = stored.row.parent_uid
-        rows = await tx.rows(sql.THREAD_BY_UID, (parent,)) if parent else []
+        rows = await tx.rows(by_uid, (parent,)) if parent else []
         stored = thread_of(rows[0]) if rows else None
     return found
 
@@ -76,8 +78,10 @@ async def pieces(tx: Transaction, stored: StoredThread, at: int) -> list[tuple[S
     return list(zip(owners, cut, strict=True))
 
 
-async def restore(tx: Transaction, key: ThreadKey, at: int | None, after: int | None) -> Restored | None:
-    """The restore of the contract."""
+async def restore(
+    tx: Transaction, key: ThreadKey, at: int | None, after: int | None
+) -> tuple[StoredThread, Restored] | None:
+    """The restore of the contract, and the line it went by."""
     stored = await thread(tx, key)
     if stored is None:
         return None
@@ -87,15 +91,15 @@ async def restore(tx: Transaction, key: ThreadKey, at: int | None, after: int | 
     rows: list[Row] = []
     for owner, span in reversed(history):
         if span.high > low:
-            rows += await tx.rows(sql.FOLD, (owner.place(max(span.low, low)), owner.place(span.high)))
-    return Restored(row=stored.row, snapshot=snapshot, entries=[entry_of(row) for row in rows])
+            rows += await tx.rows(tx.sql.FOLD, (owner.place(max(span.low, low)), owner.place(span.high)))
+    return stored, Restored(row=stored.row, snapshot=snapshot, entries=[entry_of(row) for row in rows])
 
 
 async def _newest_snapshot(tx: Transaction, history: list[tuple[StoredThread, Span]]) -> Snapshot | None:
     newest: Snapshot | None = None
     for owner, span in history:
         low = newest.version + 1 if newest else 0
-        for row in await tx.rows(sql.SNAPSHOT, (owner.place(low), owner.place(span.high))):
+        for row in await tx.rows(tx.sql.SNAPSHOT, (owner.place(low), owner.place(span.high))):
             newest = snapshot_of(row)
     return newest
 
@@ -109,7 +113,7 @@ async def entries(
     for owner, span in reversed(await pieces(tx, stored, stored.row.head) if stored else []):
         low = max(span.low, after)
         while low < span.high and (limit is None or len(found) < limit):
-            rows = await tx.rows(sql.ENTRIES, (owner.place(low), owner.place(span.high), _PAGE))
+            rows = await tx.rows(tx.sql.ENTRIES, (owner.place(low), owner.place(span.high), _PAGE))
             if not rows:
                 break
             low = _onwards(key, low, rows[-1][0])
@@ -130,11 +134,12 @@ async def headers(
     """The headers of the contract."""
     stored = await thread(tx, key)
     found: list[Entry] = []
+    ends = _EVERYTHING[1] if until is None else until
     for owner, span in await pieces(tx, stored, stored.row.head if at is None else at) if stored else []:
         high = span.high
         while high > span.low and len(found) < limit:
             page = limit if kinds is None else max(limit, _PAGE)
-            rows = await tx.rows(sql.HEADERS, (owner.place(span.low), owner.place(high), until, until, page))
+            rows = await tx.rows(tx.sql.HEADERS, (owner.place(span.low), owner.place(high), ends, page))
             if not rows:
                 break
             high = -_onwards(key, -high, 1 - rows[-1][0])
@@ -150,9 +155,10 @@ async def checkpoints(tx: Transaction, key: ThreadKey, query: CheckpointQuery) -
         return found
     history = await pieces(tx, stored, stored.row.head)
     place = await _cursor(tx, query)
+    names, values = _filters(query)
     for owner, low, high in _below(history, place, query):
         while len(found) < query.limit:
-            rows = await tx.rows(sql.CHECKPOINTS, (low, high, *_filters(query), _page(query)))
+            rows = await tx.rows(tx.sql.checkpoints(names), (low, high, *values, _page(query)))
             marks = [checkpoint_of(row) for row in rows]
             found += [_seen_from(stored, mark) for mark in marks if matches(mark, query)]
             if len(rows) < _page(query):
@@ -164,7 +170,7 @@ async def checkpoints(tx: Transaction, key: ThreadKey, query: CheckpointQuery) -
 async def _cursor(tx: Transaction, query: CheckpointQuery) -> int | None:
     if query.before is None:
         return None
-    rows = await tx.rows(sql.CHECKPOINT_PLACE, (query.before,))
+    rows = await tx.rows(tx.sql.CHECKPOINT_PLACE, (query.before,))
     return rows[0][0] if rows else -1
 
 
@@ -185,9 +191,13 @@ def _page(query: CheckpointQuery) -> int:
     return max(_PAGE, query.limit) if query.metadata else query.limit
 
 
-def _filters(query: CheckpointQuery) -> Row:
-    values = (query.kind, query.status, query.agent, query.since, query.until)
-    return tuple(value for value in values for _ in range(2))
+def _filters(query: CheckpointQuery) -> tuple[tuple[str, ...], Row]:
+    return filters_of(query.kind, query.status, query.agent, query.since, query.until)
+
+
+def _whose(user: str | None) -> tuple[str, Row]:
+    """Which rows belong to a user: None is everybody, "" nobody."""
+    return (EVERYBODY, ()) if user is None else (ONE, (user,)) if user else (NOBODY, ())
 
 
 def _seen_from(stored: StoredThread, mark: CheckpointRow) -> CheckpointRow:
@@ -200,9 +210,10 @@ async def user_checkpoints(
     """The user_checkpoints of the contract."""
     found: list[CheckpointRow] = []
     before = query.before if query.before is not None else _LAST[1]
+    (whose, owner), (names, asked) = _whose(user), _filters(query)
     while len(found) < query.limit:
-        values = (before, namespace, user, user, *_filters(query), _page(query))
-        marks = [checkpoint_of(row) for row in await tx.rows(sql.USER_CHECKPOINTS, values)]
+        values = (before, namespace, *owner, *asked, _page(query))
+        marks = [checkpoint_of(row) for row in await tx.rows(tx.sql.user_checkpoints(whose, names), values)]
         found += [mark for mark in marks if matches(mark, query)]
         if len(marks) < _page(query) or marks[-1].mark.id >= before:
             break
@@ -212,13 +223,14 @@ async def user_checkpoints(
 
 async def checkpoint(tx: Transaction, namespace: str, user: str | None, checkpoint_id: str) -> CheckpointRow | None:
     """The checkpoint of the contract."""
-    rows = await tx.rows(sql.CHECKPOINT, (checkpoint_id, namespace, user, user))
+    whose, owner = _whose(user)
+    rows = await tx.rows(tx.sql.checkpoint(whose), (checkpoint_id, namespace, *owner))
     return checkpoint_of(rows[0]) if rows else None
 
 
 async def checkpoint_at(tx: Transaction, place: int) -> CheckpointRow | None:
     """The checkpoint that rides on the entry at this row."""
-    rows = await tx.rows(sql.CHECKPOINT_AT, (place,))
+    rows = await tx.rows(tx.sql.CHECKPOINT_AT, (place,))
     return checkpoint_of(rows[0]) if rows else None
 
 
@@ -227,7 +239,7 @@ async def written_at(tx: Transaction, stored: StoredThread, first: int) -> list[
     found: list[Entry] = []
     low, high = stored.place(first - 1), stored.place(stored.row.head)
     while len(written_together(found)) == len(found) if found else True:
-        rows = await tx.rows(sql.LIGHT_ENTRIES, (low, high, _TOGETHER))
+        rows = await tx.rows(tx.sql.LIGHT_ENTRIES, (low, high, _TOGETHER))
         if not rows:
             break
         found += [entry_of(row) for row in rows]
@@ -237,7 +249,7 @@ async def written_at(tx: Transaction, stored: StoredThread, first: int) -> list[
 
 async def find(tx: Transaction, namespace: str, thread_id: str) -> list[ThreadRow]:
     """The find of the contract."""
-    return [thread_of(row).row for row in await tx.rows(sql.THREADS_BY_ID, (namespace, thread_id))]
+    return [thread_of(row).row for row in await tx.rows(tx.sql.THREADS_BY_ID, (namespace, thread_id))]
 
 
 async def threads(tx: Transaction, query: ThreadQuery) -> list[ThreadRow]:
@@ -245,9 +257,10 @@ async def threads(tx: Transaction, query: ThreadQuery) -> list[ThreadRow]:
     found: list[ThreadRow] = []
     before = query.before or _LAST
     page = max(_PAGE, query.limit)
+    whose, owner = _whose(query.user)
     while len(found) < query.limit:
-        values = (query.namespace, query.user, query.user, *before, page)
-        lines = [thread_of(row).row for row in await tx.rows(sql.THREADS, values)]
+        values = (query.namespace, *owner, *tx.sql.dialect.newest_before(*before), page)
+        lines = [thread_of(row).row for row in await tx.rows(tx.sql.threads(whose), values)]
         found += [line for line in lines if listed(line, query)]
         if len(lines) < page or (lines[-1].updated, lines[-1].uid) >= before:
             break
@@ -257,14 +270,15 @@ async def threads(tx: Transaction, query: ThreadQuery) -> list[ThreadRow]:
 
 async def due(tx: Transaction, namespace: str, now: int, limit: int) -> list[ThreadRow]:
     """The due of the contract."""
-    return [thread_of(row).row for row in await tx.rows(sql.DUE, (namespace, now, namespace, now, limit))]
+    now = await tx.moment(now)
+    return [thread_of(row).row for row in await tx.rows(tx.sql.DUE, (namespace, now, namespace, now, limit))]
 
 
 async def blobs(tx: Transaction, scope: bytes, digests: Sequence[bytes]) -> dict[bytes, bytes]:
     """The blobs of the contract."""
     found: dict[bytes, bytes] = {}
     for digest in digests:
-        for (payload,) in await tx.rows(sql.BLOB, (scope, digest)):
+        for (payload,) in await tx.rows(tx.sql.BLOB, (scope, digest)):
             found[digest] = payload
     return found
 
@@ -277,16 +291,16 @@ async def sizes(tx: Transaction, key: ThreadKey | None, disk_bytes: int) -> Size
     else:
         bounds = (stored.place(0), stored.place(VERSIONS)) if stored else _EVERYTHING
     lines = (stored.number, stored.number + 1) if stored else bounds
-    entry_count, entry_bytes = (await tx.rows(sql.ENTRY_SIZES, bounds))[0]
-    snapshot_count, snapshot_bytes = (await tx.rows(sql.SNAPSHOT_SIZES, bounds))[0]
-    blob_count, blob_bytes = (0, 0) if key else (await tx.rows(sql.BLOB_SIZES))[0]
+    entry_count, entry_bytes = (await tx.rows(tx.sql.ENTRY_SIZES, bounds))[0]
+    snapshot_count, snapshot_bytes = (await tx.rows(tx.sql.SNAPSHOT_SIZES, bounds))[0]
+    blob_count, blob_bytes = (0, 0) if key else (await tx.rows(tx.sql.BLOB_SIZES))[0]
     return Sizes(
-        threads=(await tx.rows(sql.THREAD_COUNT, lines))[0][0],
+        threads=(await tx.rows(tx.sql.THREAD_COUNT, lines))[0][0],
         entries=entry_count,
         entry_bytes=entry_bytes,
         snapshots=snapshot_count,
         snapshot_bytes=snapshot_bytes,
-        checkpoints=(await tx.rows(sql.CHECKPOINT_COUNT, bounds))[0][0],
+        checkpoints=(await tx.rows(tx.sql.CHECKPOINT_COUNT, bounds))[0][0],
         blobs=blob_count,
         blob_bytes=blob_bytes,
         disk_bytes=disk_bytes,

@@ -1,4 +1,4 @@
-"""The layout in numbered steps, as SQL that people may read and run themselves.
+"""The layout in numbered steps, one shape on all databases, as SQL that people may read and run themselves.
 
 A step is never changed once released: a new layout is a new step. `min_reader` and `min_writer` tell which releases may
 still use a storage after it: a step that only adds leaves them as they were.
@@ -6,134 +6,148 @@ still use a storage after it: a step that only adds leaves them as they were.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
-
-class SchemaStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One change of the layout, done in one transaction."""
-
-    number: int
-    why: str
-    statements: tuple[str, ...]
-    min_reader: int
-    min_writer: int
-
+from perdure.storage.sql.dialect import Dialect
 
 _META = """
-CREATE TABLE perdure_meta (
-  name   TEXT PRIMARY KEY,
-  value  TEXT NOT NULL
-) WITHOUT ROWID
+CREATE TABLE {t}meta (
+  name   {id} PRIMARY KEY,
+  value  {text} NOT NULL
+){rowless}{table}
 """
 
 _THREAD = """
-CREATE TABLE perdure_thread (
-  row              INTEGER PRIMARY KEY,
-  uid              TEXT NOT NULL UNIQUE,       -- tells a thread from a later one of the same id
-  name_key         BLOB UNIQUE,                -- hash of (namespace, user_id, id); NULL: only forks see it
-  namespace        TEXT NOT NULL,
-  user_id          TEXT NOT NULL,              -- '' is no user
-  id               TEXT NOT NULL,
-  name             TEXT,
-  agent            TEXT,
-  tags             TEXT NOT NULL,              -- a JSON list
-  status           TEXT NOT NULL,
-  head             INTEGER NOT NULL,           -- version of the newest entry
-  head_state_version INTEGER NOT NULL,         -- version of the newest entry that changed the state
-  head_digest      BLOB NOT NULL,              -- chain digest of the newest entry
-  last_checkpoint  TEXT,
-  epoch            INTEGER NOT NULL,
-  lease_owner      TEXT,
-  lease_until      INTEGER NOT NULL,           -- times are microseconds since 1970, UTC
-  wake_at          INTEGER,
-  attempts         INTEGER NOT NULL,
-  parent           TEXT,                       -- uid of the thread this one was forked from
-  parent_version   INTEGER NOT NULL,
-  created_at       INTEGER NOT NULL,
-  updated_at       INTEGER NOT NULL
-)
+CREATE TABLE {t}thread (
+  "row"            {serial},
+  uid              {uid} NOT NULL UNIQUE,      -- tells a thread from a later one of the same id
+  name_key         {hash} UNIQUE,              -- hash of (namespace, user_id, id); NULL: only forks see it
+  namespace        {id} NOT NULL,
+  user_id          {user},
+  id               {id} NOT NULL,
+  name             {text},
+  agent            {text},
+  tags             {text} NOT NULL,            -- a JSON list
+  status           {text} NOT NULL,
+  head             {int} NOT NULL,             -- version of the newest entry
+  head_state_version {int} NOT NULL,           -- version of the newest entry that changed the state
+  head_digest      {hash} NOT NULL,            -- chain digest of the newest entry
+  last_checkpoint  {id},
+  epoch            {int} NOT NULL,
+  lease_owner      {text},
+  lease_until      {int} NOT NULL,             -- times are microseconds since 1970, UTC
+  wake_at          {int},
+  attempts         {int} NOT NULL,
+  parent           {uid},                      -- uid of the thread this one was forked from
+  parent_version   {int} NOT NULL,
+  created_at       {int} NOT NULL,
+  updated_at       {int} NOT NULL{minute}
+){table}
 """
 
 _ENTRY = """
-CREATE TABLE perdure_entry (
-  row              INTEGER PRIMARY KEY,        -- thread * 2^32 + version
-  kind             TEXT NOT NULL,
-  at               INTEGER NOT NULL,
-  actor            TEXT,
-  write_id         BLOB NOT NULL,
-  idem_key         TEXT,
-  request          BLOB,                       -- digest of the request the key stands for
-  schema           INTEGER NOT NULL,
-  payload_digest   BLOB NOT NULL,
-  chain            BLOB NOT NULL,
-  payload          BLOB NOT NULL,
-  thread           INTEGER GENERATED ALWAYS AS (row >> 32) VIRTUAL,
-  version          INTEGER GENERATED ALWAYS AS (row & 4294967295) VIRTUAL
-)
+CREATE TABLE {t}entry (
+  "row"            {place},                    -- thread * 2^32 + version
+  kind             {text} NOT NULL,
+  at               {int} NOT NULL,
+  actor            {text},
+  write_id         {hash} NOT NULL,
+  idem_key         {key},
+  request          {hash},                     -- digest of the request the key stands for
+  "schema"         {int} NOT NULL,
+  payload_digest   {hash} NOT NULL,
+  chain            {hash} NOT NULL,
+  payload          {bytes} NOT NULL{computed}
+){table}
 """
 
 _SNAPSHOT = """
-CREATE TABLE perdure_snapshot (
-  row              INTEGER PRIMARY KEY,        -- thread * 2^32 + version
-  base             INTEGER NOT NULL,           -- 1: truth, 0: derived and may be dropped
-  chain            BLOB NOT NULL,
-  digest           BLOB NOT NULL,
-  payload          BLOB NOT NULL
-)
+CREATE TABLE {t}snapshot (
+  "row"            {place},                    -- thread * 2^32 + version
+  base             {int} NOT NULL,             -- 1: truth, 0: derived and may be dropped
+  chain            {hash} NOT NULL,
+  digest           {hash} NOT NULL,
+  payload          {bytes} NOT NULL
+){table}
 """
 
 _CHECKPOINT = """
-CREATE TABLE perdure_checkpoint (
-  row              INTEGER PRIMARY KEY,        -- thread * 2^32 + version of the entry that made it
-  id               TEXT NOT NULL UNIQUE,
-  thread           INTEGER NOT NULL,
-  version          INTEGER NOT NULL,           -- the version it refers to
-  kind             TEXT NOT NULL,
-  status           TEXT,
-  note             TEXT,
-  agent            TEXT,
-  metadata         BLOB NOT NULL,
-  parent           TEXT,
-  at               INTEGER NOT NULL
-)
+CREATE TABLE {t}checkpoint (
+  "row"            {place},                    -- thread * 2^32 + version of the entry that made it
+  id               {id} NOT NULL UNIQUE,
+  thread           {int} NOT NULL,
+  version          {int} NOT NULL,             -- the version it refers to
+  kind             {id} NOT NULL,
+  status           {text},
+  note             {text},
+  agent            {text},
+  metadata         {bytes} NOT NULL,
+  parent           {id},
+  at               {int} NOT NULL
+){table}
 """
 
 _BLOB = """
-CREATE TABLE perdure_blob (
-  row              INTEGER PRIMARY KEY,
-  scope            BLOB NOT NULL,              -- hash of (namespace, user_id)
-  digest           BLOB NOT NULL,
-  touched_at       INTEGER NOT NULL,
-  payload          BLOB NOT NULL,
+CREATE TABLE {t}blob (
+  "row"            {serial},
+  scope            {hash} NOT NULL,            -- hash of (namespace, user_id)
+  digest           {hash} NOT NULL,
+  touched_at       {int} NOT NULL,
+  payload          {bytes} NOT NULL,
   UNIQUE (scope, digest)
-)
+){table}
 """
 
 _BLOB_USE = """
-CREATE TABLE perdure_blob_use (
-  thread           INTEGER NOT NULL,
-  blob             INTEGER NOT NULL,
-  version          INTEGER NOT NULL,           -- the first version that refers to it
-  PRIMARY KEY (thread, blob)
-) WITHOUT ROWID
+CREATE TABLE {t}blob_use (
+  thread           {int} NOT NULL,
+  "blob"           {int} NOT NULL,
+  version          {int} NOT NULL,             -- the first version that refers to it
+  PRIMARY KEY (thread, "blob")
+){rowless}{table}
 """
 
+
+class Index(msgspec.Struct, frozen=True):
+    """An index; where a database has no partial ones, it holds all rows."""
+
+    name: str
+    on: str
+    where: str = ""
+    unique: bool = False
+
+
 _INDEXES = (
-    "CREATE INDEX perdure_thread_updated ON perdure_thread (namespace, updated_at, uid)",
-    "CREATE INDEX perdure_thread_user ON perdure_thread (namespace, user_id, id)",
-    "CREATE INDEX perdure_thread_lease ON perdure_thread (namespace, lease_until) WHERE lease_owner IS NOT NULL",
-    "CREATE INDEX perdure_thread_wake ON perdure_thread (namespace, wake_at) WHERE wake_at IS NOT NULL",
-    "CREATE INDEX perdure_thread_parent ON perdure_thread (parent) WHERE parent IS NOT NULL",
-    "CREATE UNIQUE INDEX perdure_entry_key ON perdure_entry (thread, idem_key) WHERE idem_key IS NOT NULL",
-    "CREATE INDEX perdure_checkpoint_kind ON perdure_checkpoint (thread, kind, version)",
-    "CREATE INDEX perdure_blob_use_blob ON perdure_blob_use (blob)",
+    Index("thread_updated", "thread (namespace, {newest})"),
+    Index("thread_user", "thread ({named})"),
+    Index("thread_lease", "thread ({leases})", "lease_owner IS NOT NULL"),
+    Index("thread_wake", "thread (namespace, wake_at)", "wake_at IS NOT NULL"),
+    Index("thread_parent", "thread (parent)", "parent IS NOT NULL"),
+    Index("entry_key", "entry ({thread_of_entry}, idem_key)", "idem_key IS NOT NULL", unique=True),
+    Index("checkpoint_kind", "checkpoint (thread, kind, version)"),
+    Index("blob_use_blob", 'blob_use ("blob")'),
 )
+
+Part = str | Index | Callable[[Dialect], list[str]]
+
+
+class SchemaStep(msgspec.Struct, frozen=True, kw_only=True):
+    """One change of the layout, done in one transaction where the database can."""
+
+    number: int
+    why: str
+    parts: tuple[Part, ...]
+    min_reader: int
+    min_writer: int
+
 
 STEPS: tuple[SchemaStep, ...] = (
     SchemaStep(
         number=1,
         why="the first layout",
-        statements=(_META, _THREAD, _ENTRY, _SNAPSHOT, _CHECKPOINT, _BLOB, _BLOB_USE, *_INDEXES),
+        parts=(_META, _THREAD, _ENTRY, _SNAPSHOT, _CHECKPOINT, _BLOB, _BLOB_USE, *_INDEXES),
         min_reader=1,
         min_writer=1,
     ),
@@ -145,20 +159,39 @@ def steps_after(schema: int) -> tuple[SchemaStep, ...]:
     return tuple(step for step in STEPS if step.number > schema)
 
 
-def script(schema: int = 0) -> list[str]:
-    """Everything `setup` would run from this schema on, statement by statement."""
-    lines: list[str] = []
-    for step in steps_after(schema):
-        lines += ["BEGIN IMMEDIATE", *(statement.strip() for statement in step.statements), *_marks(step), "COMMIT"]
-    return lines
+def run_step(step: SchemaStep, dialect: Dialect) -> list[str]:
+    """The statements of one step, without its transaction. The numbers come last: they say that all of it is there."""
+    statements = [text for part in step.parts for text in _written(part, dialect)]
+    return [*statements, *_marks(step, dialect)]
 
 
-def _marks(step: SchemaStep) -> list[str]:
+def _written(part: Part, dialect: Dialect) -> list[str]:
+    if isinstance(part, Index):
+        return [_index(part, dialect)]
+    if not isinstance(part, str):
+        return part(dialect)
+    types = msgspec.structs.asdict(dialect.types)
+    types |= {"uid": dialect.types.uid or dialect.types.id, "key": dialect.types.key or dialect.types.id}
+    table = part.strip().removeprefix("CREATE TABLE {t}").partition(" ")[0]
+    changes = [f"ALTER TABLE {dialect.table(table)} {change}" for change in dialect.after(table)]
+    return [part.strip().format(t=dialect.tables, **types), *changes]
+
+
+def _index(index: Index, dialect: Dialect) -> str:
+    newest = "updated_minute" if dialect.by_minute else dialect.newest
+    columns = {"named": dialect.named_columns, "leases": dialect.lease_columns, "newest": newest}
+    on = index.on.format(thread_of_entry=dialect.thread_of_entry, **columns)
+    where = f" WHERE {index.where}" if index.where and dialect.partial_indexes else ""
+    unique = "UNIQUE " if index.unique else ""
+    return f"CREATE {unique}INDEX {dialect.indexes}{index.name} ON {dialect.tables}{on}{where}"
+
+
+def _marks(step: SchemaStep, dialect: Dialect) -> list[str]:
     values = {"schema": step.number, "min_reader": step.min_reader, "min_writer": step.min_writer}
-    insert = "INSERT OR REPLACE INTO perdure_meta (name, value) VALUES"
-    return [f"{insert} ('{name}', '{value}')" for name, value in values.items()]
-
-
-def run_step(step: SchemaStep) -> list[str]:
-    """The statements of one step, without its transaction."""
-    return [*step.statements, *_marks(step)]
+    names = ", ".join(f"'{name}'" for name in values)
+    rows = ", ".join(f"('{name}', '{value}')" for name, value in values.items())
+    meta = dialect.table("meta")
+    return [
+        f"DELETE FROM {meta} WHERE name IN ({names})",  # noqa: S608  # names and numbers of ours
+        f"INSERT INTO {meta} (name, value) VALUES {rows}",  # noqa: S608
+    ]

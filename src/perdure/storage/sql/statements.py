@@ -2,159 +2,249 @@
 
 from __future__ import annotations
 
-_THREAD_COLUMNS = (
-    "row, uid, namespace, user_id, id, name, agent, tags, status, head, head_state_version, head_digest, "
-    "last_checkpoint, epoch, lease_owner, lease_until, wake_at, attempts, parent, parent_version, created_at, "
-    "updated_at"
-)
-_ENTRY_COLUMNS = "version, kind, at, actor, write_id, idem_key, request, schema, payload_digest, chain"
-_CHECKPOINT_COLUMNS = (
-    "c.id, c.kind, c.status, c.note, c.agent, c.metadata, c.version, c.row & 4294967295, c.parent, c.at, "
-    "t.id, t.user_id"
-)
+from functools import cache
 
-# The directory line of a thread that can be seen.
-THREAD = f"SELECT {_THREAD_COLUMNS} FROM perdure_thread WHERE name_key = ?"
+from perdure.storage.sql.dialect import Dialect
 
-# Whether the indexes know a thread that could not be found: the first is answered by the index alone.
-INDEXED_THREAD = "SELECT row FROM perdure_thread WHERE name_key = ?"
-NAMED_THREAD = """SELECT row FROM perdure_thread
+_ENTRY_COLUMNS = '"row" & 4294967295, kind, at, actor, write_id, idem_key, request, "schema", payload_digest, chain'
+_CHANGES_STATE = "kind IN ('state.saved', 'state.updated', 'thread.rewound')"
+_CHECKPOINT_FILTERS = {
+    "kind": " AND c.kind = ?",
+    "status": " AND c.status = ?",
+    "agent": " AND c.agent = ?",
+    "since": " AND c.at >= ?",
+    "until": " AND c.at < ?",
+}
+EVERYBODY, NOBODY, ONE = "everybody", "nobody", "one"  # whose rows a list is about
+
+
+class Statements:
+    """The statements in the words of one database."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.thread_columns = (
+            f"row, uid, namespace, {dialect.user_read}, id, name, agent, tags, status, head, head_state_version, "
+            "head_digest, last_checkpoint, epoch, lease_owner, lease_until, wake_at, attempts, parent, parent_version, "
+            "created_at, updated_at"
+        ).replace("row,", '"row",', 1)
+        self._mark_columns = (
+            'c.id, c.kind, c.status, c.note, c.agent, c.metadata, c.version, c."row" & 4294967295, c.parent, c.at, '
+            f"t.id, {dialect.user_read.replace('user_id', 't.user_id')}"
+        )
+        self._threads()
+        self._entries()
+        self._snapshots()
+        self._checkpoints()
+        self._blobs()
+        self._deletion()
+        self._sizes()
+        for name, text in vars(self).items():
+            if name.isupper() and isinstance(text, str):
+                setattr(self, name, dialect.bound(text))
+
+    def _threads(self) -> None:
+        thread, columns = self.dialect.table("thread"), self.thread_columns
+
+        # The directory line of a thread that can be seen.
+        self.THREAD = f"SELECT {columns} FROM {thread} WHERE name_key = ?"
+        self.THREAD_LOCKED = self.THREAD + self.dialect.lock
+
+        # Whether the indexes know a thread that could not be found: the first is answered by the index alone.
+        self.INDEXED_THREAD = f'SELECT "row" FROM {thread} WHERE name_key = ?'
+        self.NAMED_THREAD = f"""SELECT "row" FROM {thread}
 WHERE namespace = ? AND user_id = ? AND id = ? AND name_key IS NOT NULL"""
 
-# The directory line of a thread by uid, also of one that only forks can see.
-THREAD_BY_UID = f"SELECT {_THREAD_COLUMNS} FROM perdure_thread WHERE uid = ?"
+        # The directory line of a thread by uid, also of one that only forks can see.
+        self.THREAD_BY_UID = f"SELECT {columns} FROM {thread} WHERE uid = ?"
+        self.THREAD_BY_UID_LOCKED = self.THREAD_BY_UID + self.dialect.lock
 
-# All threads of one id, whoever owns them.
-THREADS_BY_ID = f"""SELECT {_THREAD_COLUMNS} FROM perdure_thread
+        # All threads of one id, whoever owns them.
+        self.THREADS_BY_ID = f"""SELECT {columns} FROM {thread}
 WHERE namespace = ? AND id = ? AND name_key IS NOT NULL ORDER BY user_id"""
 
-# The directory, newest first, after a cursor; a user of NULL is everybody.
-THREADS = f"""SELECT {_THREAD_COLUMNS} FROM perdure_thread
-WHERE namespace = ? AND (? IS NULL OR user_id = ?) AND name_key IS NOT NULL AND (updated_at, uid) < (?, ?)
-ORDER BY updated_at DESC, uid DESC LIMIT ?"""
+        self.INSERT_THREAD = f"""INSERT INTO {thread} (uid, name_key, namespace, user_id, id, name, agent, tags,
+  status, head, head_state_version, head_digest, last_checkpoint, epoch, lease_owner, lease_until, wake_at, attempts,
+  parent, parent_version, created_at, updated_at)
+VALUES (?, ?, ?, {self.dialect.user_bound}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+        self.THREAD_ROW = f'SELECT "row" FROM {thread} WHERE uid = ?'
 
-INSERT_THREAD = """INSERT INTO perdure_thread (uid, name_key, namespace, user_id, id, name, agent, tags, status, head,
-  head_state_version, head_digest, last_checkpoint, epoch, lease_owner, lease_until, wake_at, attempts, parent,
-  parent_version, created_at, updated_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING row"""
-
-# The head moves; nothing else of the line changes.
-MOVE_HEAD = """UPDATE perdure_thread
+        # The head moves; nothing else of the line changes.
+        self.MOVE_HEAD = f"""UPDATE {thread}
 SET head = ?, head_state_version = ?, head_digest = ?, last_checkpoint = ?, lease_until = ?, updated_at = ?
-WHERE row = ?"""
+WHERE "row" = ?"""
 
-# The head moves, if the line still is what this process knows: a save without reading it first.
-MOVE_KNOWN_HEAD = """UPDATE perdure_thread
+        # The head moves, if the line still is what this process knows: a save without reading it first.
+        self.MOVE_KNOWN_HEAD = f"""UPDATE {thread}
 SET head = ?, head_state_version = ?, head_digest = ?, last_checkpoint = ?, updated_at = ?
-WHERE row = ? AND uid = ? AND head = ? AND head_digest = ? AND epoch = ? AND lease_owner IS NULL AND wake_at IS NULL
+WHERE "row" = ? AND uid = ? AND head = ? AND head_digest = ? AND epoch = ? AND lease_owner IS NULL AND wake_at IS NULL
   AND name_key IS NOT NULL"""
 
-# Everything of the line that a patch or a lease may change.
-PATCH_THREAD = """UPDATE perdure_thread
+        # Everything of the line that a patch or a lease may change.
+        self.PATCH_THREAD = f"""UPDATE {thread}
 SET name = ?, agent = ?, tags = ?, status = ?, epoch = ?, lease_owner = ?, lease_until = ?, wake_at = ?, attempts = ?
-WHERE row = ?"""
+WHERE "row" = ?"""
 
-INSERT_ENTRY = """INSERT INTO perdure_entry
-  (row, kind, at, actor, write_id, idem_key, request, schema, payload_digest, chain, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-
-# The entry a key stands for.
-ENTRY_BY_KEY = "SELECT version, request FROM perdure_entry WHERE thread = ? AND idem_key = ?"
-
-# The first entry of a write among newer ones, for a retry.
-ENTRY_BY_WRITE = "SELECT version FROM perdure_entry WHERE row > ? AND row <= ? AND write_id = ? ORDER BY row LIMIT 1"
-
-# Entries for folding: the payload only where the state changed.
-FOLD = f"""SELECT {_ENTRY_COLUMNS},
-  CASE WHEN kind IN ('state.saved', 'state.updated', 'thread.rewound') THEN payload END
-FROM perdure_entry WHERE row > ? AND row <= ? ORDER BY row"""
-
-# Entries with everything.
-ENTRIES = f"SELECT {_ENTRY_COLUMNS}, payload FROM perdure_entry WHERE row > ? AND row <= ? ORDER BY row LIMIT ?"
-
-# Entries without payload, in order.
-LIGHT_ENTRIES = f"SELECT {_ENTRY_COLUMNS}, NULL FROM perdure_entry WHERE row > ? AND row <= ? ORDER BY row LIMIT ?"
-
-# Entries without payload, newest first, up to a time.
-HEADERS = f"""SELECT {_ENTRY_COLUMNS}, NULL FROM perdure_entry
-WHERE row > ? AND row <= ? AND (? IS NULL OR at <= ?) ORDER BY row DESC LIMIT ?"""
-
-# What a fork starts from: the newest entry of a range, and the newest one that changed the state.
-LAST_CHAIN = "SELECT chain, at FROM perdure_entry WHERE row = ?"
-LAST_STATE = """SELECT version FROM perdure_entry
-WHERE row > ? AND row <= ? AND kind IN ('state.saved', 'state.updated', 'thread.rewound') ORDER BY row DESC LIMIT 1"""
-
-# The newest whole state up to a version.
-SNAPSHOT = """SELECT row & 4294967295, chain, digest, payload, base FROM perdure_snapshot
-WHERE row >= ? AND row <= ? ORDER BY row DESC LIMIT 1"""
-
-PUT_SNAPSHOT = """INSERT INTO perdure_snapshot (row, base, chain, digest, payload) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (row) DO UPDATE
-SET base = excluded.base, chain = excluded.chain, digest = excluded.digest, payload = excluded.payload
-WHERE excluded.base >= base"""
-DROP_SNAPSHOT = "DELETE FROM perdure_snapshot WHERE row = ? AND base = 0"
-
-INSERT_CHECKPOINT = """INSERT INTO perdure_checkpoint
-  (row, id, thread, version, kind, status, note, agent, metadata, parent, at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-
-# Checkpoints of one thread, newest first.
-CHECKPOINTS = f"""SELECT {_CHECKPOINT_COLUMNS} FROM perdure_checkpoint c JOIN perdure_thread t ON t.row = c.thread
-WHERE c.row >= ? AND c.row < ? AND (? IS NULL OR c.kind = ?) AND (? IS NULL OR c.status = ?)
-  AND (? IS NULL OR c.agent = ?) AND (? IS NULL OR c.at >= ?) AND (? IS NULL OR c.at < ?)
-ORDER BY c.row DESC LIMIT ?"""
-
-# Checkpoints of all threads of a user, newest first by id.
-USER_CHECKPOINTS = f"""SELECT {_CHECKPOINT_COLUMNS} FROM perdure_checkpoint c JOIN perdure_thread t ON t.row = c.thread
-WHERE c.id < ? AND t.namespace = ? AND (? IS NULL OR t.user_id = ?) AND t.name_key IS NOT NULL
-  AND (? IS NULL OR c.kind = ?) AND (? IS NULL OR c.status = ?)
-  AND (? IS NULL OR c.agent = ?) AND (? IS NULL OR c.at >= ?) AND (? IS NULL OR c.at < ?)
-ORDER BY c.id DESC LIMIT ?"""
-
-# One checkpoint, for a user who may see it.
-CHECKPOINT = f"""SELECT {_CHECKPOINT_COLUMNS} FROM perdure_checkpoint c JOIN perdure_thread t ON t.row = c.thread
-WHERE c.id = ? AND t.namespace = ? AND (? IS NULL OR t.user_id = ?) AND t.name_key IS NOT NULL"""
-
-CHECKPOINT_AT = f"""SELECT {_CHECKPOINT_COLUMNS} FROM perdure_checkpoint c JOIN perdure_thread t ON t.row = c.thread
-WHERE c.row = ?"""
-CHECKPOINT_PLACE = "SELECT row FROM perdure_checkpoint WHERE id = ?"
-LAST_CHECKPOINT = "SELECT id FROM perdure_checkpoint WHERE row >= ? AND row <= ? ORDER BY row DESC LIMIT 1"
-
-# Threads that somebody should look at: each part by its own index.
-DUE = f"""SELECT {_THREAD_COLUMNS} FROM (
-  SELECT *, lease_until AS due_at FROM perdure_thread
+        # Threads that somebody should look at: each part by its own index.
+        self.DUE = f"""SELECT {columns} FROM (
+  SELECT t.*, t.lease_until AS due_at FROM {thread} t
   WHERE namespace = ? AND lease_owner IS NOT NULL AND lease_until <= ? AND name_key IS NOT NULL
   UNION ALL
-  SELECT *, wake_at AS due_at FROM perdure_thread
+  SELECT t.*, t.wake_at AS due_at FROM {thread} t
   WHERE namespace = ? AND wake_at IS NOT NULL AND wake_at <= ? AND lease_owner IS NULL AND name_key IS NOT NULL
-) ORDER BY due_at LIMIT ?"""
+) AS due ORDER BY due_at LIMIT ?"""
 
-# A large value is inserted once, and touched every time it is written again.
-PUT_BLOB = """INSERT INTO perdure_blob (scope, digest, touched_at, payload) VALUES (?, ?, ?, ?)
-ON CONFLICT (scope, digest) DO UPDATE SET touched_at = max(touched_at, excluded.touched_at) RETURNING row"""
-USE_BLOB = """INSERT INTO perdure_blob_use (thread, blob, version) VALUES (?, ?, ?)
-ON CONFLICT (thread, blob) DO UPDATE SET version = min(version, excluded.version)"""
-BLOB_ROW = "SELECT row FROM perdure_blob WHERE scope = ? AND digest = ?"
-BLOB = "SELECT payload FROM perdure_blob WHERE scope = ? AND digest = ?"
-SWEEP_BLOBS = """DELETE FROM perdure_blob
-WHERE touched_at <= ? AND NOT EXISTS (SELECT 1 FROM perdure_blob_use u WHERE u.blob = perdure_blob.row)"""
+    @cache  # noqa: B019  # a handful of texts, as many as there are kinds of questions
+    def threads(self, whose: str) -> str:
+        """The directory, newest first, after a cursor."""
+        newest = self.dialect.newest
+        marks = ", ".join("?" for _ in newest.split(","))
+        return self.dialect.bound(f"""SELECT {self.thread_columns} FROM {self.dialect.table("thread")}
+WHERE namespace = ?{self._of(whose)} AND name_key IS NOT NULL AND ({newest}) < ({marks})
+ORDER BY {newest.replace(",", " DESC,")} DESC LIMIT ?""")
 
-# Deleting: hide first; free what no fork needs.
-HIDE_THREAD = "UPDATE perdure_thread SET name_key = NULL, lease_owner = NULL, wake_at = NULL WHERE row = ?"
-IS_HIDDEN = "SELECT name_key IS NULL FROM perdure_thread WHERE row = ?"
-NEEDED_BY_FORKS = "SELECT max(parent_version) FROM perdure_thread WHERE parent = ?"
-DROP_ENTRIES = "DELETE FROM perdure_entry WHERE row > ? AND row < ?"
-DROP_SNAPSHOTS = "DELETE FROM perdure_snapshot WHERE row > ? AND row < ?"
-DROP_CHECKPOINTS = "DELETE FROM perdure_checkpoint WHERE row > ? AND row < ?"
-DROP_BLOB_USES = "DELETE FROM perdure_blob_use WHERE thread = ? AND version > ?"
-DROP_THREAD = "DELETE FROM perdure_thread WHERE row = ?"
+    def _of(self, whose: str, table: str = "") -> str:
+        owned = {
+            EVERYBODY: "",
+            NOBODY: f" AND {self.dialect.user_nobody}",
+            ONE: f" AND user_id = {self.dialect.user_bound}",
+        }
+        return owned[whose].replace("user_id", f"{table}user_id")
 
-# How many and how large, of one thread (a range of rows) or of all.
-ENTRY_SIZES = "SELECT count(*), coalesce(sum(length(payload)), 0) FROM perdure_entry WHERE row >= ? AND row < ?"
-SNAPSHOT_SIZES = "SELECT count(*), coalesce(sum(length(payload)), 0) FROM perdure_snapshot WHERE row >= ? AND row < ?"
-CHECKPOINT_COUNT = "SELECT count(*) FROM perdure_checkpoint WHERE row >= ? AND row < ?"
-BLOB_SIZES = "SELECT count(*), coalesce(sum(length(payload)), 0) FROM perdure_blob"
-THREAD_COUNT = "SELECT count(*) FROM perdure_thread WHERE row >= ? AND row < ? AND name_key IS NOT NULL"
+    def _entries(self) -> None:
+        entry = self.dialect.table("entry")
+        self.INSERT_ENTRY = f"""INSERT INTO {entry}
+  ("row", kind, at, actor, write_id, idem_key, request, "schema", payload_digest, chain, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
-META = "SELECT name, value FROM perdure_meta"
-HAS_META = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'perdure_meta'"
+        # The entry a key stands for.
+        self.ENTRY_BY_KEY = f"""SELECT "row" & 4294967295, request FROM {entry}
+WHERE {self.dialect.thread_of_entry} = ? AND idem_key = ?"""
+
+        # The first entry of a write among newer ones, for a retry.
+        self.ENTRY_BY_WRITE = f"""SELECT "row" & 4294967295 FROM {entry}
+WHERE "row" > ? AND "row" <= ? AND write_id = ? ORDER BY "row" LIMIT 1"""
+
+        # Entries for folding: the payload only where the state changed.
+        self.FOLD = f"""SELECT {_ENTRY_COLUMNS}, CASE WHEN {_CHANGES_STATE} THEN payload END
+FROM {entry} WHERE "row" > ? AND "row" <= ? ORDER BY "row\""""
+
+        # Entries with everything.
+        self.ENTRIES = f"""SELECT {_ENTRY_COLUMNS}, payload FROM {entry}
+WHERE "row" > ? AND "row" <= ? ORDER BY "row" LIMIT ?"""
+
+        # Entries without payload, in order.
+        self.LIGHT_ENTRIES = f"""SELECT {_ENTRY_COLUMNS}, NULL FROM {entry}
+WHERE "row" > ? AND "row" <= ? ORDER BY "row" LIMIT ?"""
+
+        # Entries without payload, newest first, up to a time.
+        self.HEADERS = f"""SELECT {_ENTRY_COLUMNS}, NULL FROM {entry}
+WHERE "row" > ? AND "row" <= ? AND at <= ? ORDER BY "row" DESC LIMIT ?"""
+
+        # What a fork starts from: the newest entry of a range, and the newest one that changed the state.
+        self.LAST_CHAIN = f'SELECT chain, at FROM {entry} WHERE "row" = ?'
+        self.LAST_STATE = f"""SELECT "row" & 4294967295 FROM {entry}
+WHERE "row" > ? AND "row" <= ? AND {_CHANGES_STATE} ORDER BY "row" DESC LIMIT 1"""
+
+    def _snapshots(self) -> None:
+        snapshot = self.dialect.table("snapshot")
+
+        # The newest whole state up to a version.
+        self.SNAPSHOT = f"""SELECT "row" & 4294967295, chain, digest, payload, base FROM {snapshot}
+WHERE "row" >= ? AND "row" <= ? ORDER BY "row" DESC LIMIT 1"""
+
+        # A derived whole state never takes the place of a base. `base` comes last: MySQL sees its new value after it.
+        kept = "CASE WHEN {new_base} >= {old_base} THEN {new} ELSE {old} END"
+        changes: dict[str, str] = dict.fromkeys(("chain", "digest", "payload", "base"), kept)
+        self.PUT_SNAPSHOT = self.dialect.upsert("snapshot", '"row", base, chain, digest, payload', '"row"', changes)
+        self.DROP_SNAPSHOT = f'DELETE FROM {snapshot} WHERE "row" = ? AND base = 0'
+
+    def _checkpoints(self) -> None:
+        table = self.dialect.table("checkpoint")
+        joined = f'{table} c JOIN {self.dialect.table("thread")} t ON t."row" = c.thread'
+        self.INSERT_CHECKPOINT = f"""INSERT INTO {table}
+  ("row", id, thread, version, kind, status, note, agent, metadata, parent, at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+        self.CHECKPOINT_AT = f'SELECT {self._mark_columns} FROM {joined} WHERE c."row" = ?'
+        self.CHECKPOINT_PLACE = f'SELECT "row" FROM {table} WHERE id = ?'
+        self.LAST_CHECKPOINT = f"""SELECT id FROM {table}
+WHERE "row" >= ? AND "row" <= ? ORDER BY "row" DESC LIMIT 1"""
+
+    @cache  # noqa: B019
+    def checkpoints(self, filters: tuple[str, ...]) -> str:
+        """Checkpoints of one thread, newest first."""
+        return self.dialect.bound(f"""SELECT {self._mark_columns} FROM {self._joined()}
+WHERE c."row" >= ? AND c."row" < ?{"".join(_CHECKPOINT_FILTERS[name] for name in filters)}
+ORDER BY c."row" DESC LIMIT ?""")
+
+    @cache  # noqa: B019
+    def user_checkpoints(self, whose: str, filters: tuple[str, ...]) -> str:
+        """Checkpoints of all threads of a user, newest first by id."""
+        return self.dialect.bound(f"""SELECT {self._mark_columns} FROM {self._joined()}
+WHERE c.id < ? AND t.namespace = ?{self._of(whose, "t.")} AND t.name_key IS NOT NULL{
+            "".join(_CHECKPOINT_FILTERS[name] for name in filters)
+        }
+ORDER BY c.id DESC LIMIT ?""")
+
+    @cache  # noqa: B019
+    def checkpoint(self, whose: str) -> str:
+        """One checkpoint, for a user who may see it."""
+        return self.dialect.bound(f"""SELECT {self._mark_columns} FROM {self._joined()}
+WHERE c.id = ? AND t.namespace = ?{self._of(whose, "t.")} AND t.name_key IS NOT NULL""")
+
+    def _joined(self) -> str:
+        return f'{self.dialect.table("checkpoint")} c JOIN {self.dialect.table("thread")} t ON t."row" = c.thread'
+
+    def _blobs(self) -> None:
+        blob, use = self.dialect.table("blob"), self.dialect.table("blob_use")
+        later, earlier = self.dialect.greatest, self.dialect.least
+
+        # A large value is inserted once, and touched every time it is written again.
+        touched = {"touched_at": f"{later}({{old}}, {{new}})"}
+        self.PUT_BLOB = self.dialect.upsert("blob", "scope, digest, touched_at, payload", "scope, digest", touched)
+        first = {"version": f"{earlier}({{old}}, {{new}})"}
+        self.USE_BLOB = self.dialect.upsert("blob_use", 'thread, "blob", version', 'thread, "blob"', first)
+        self.BLOB_ROW = f'SELECT "row" FROM {blob} WHERE scope = ? AND digest = ?'
+        self.BLOB = f"SELECT payload FROM {blob} WHERE scope = ? AND digest = ?"
+        self.SWEEP_BLOBS = f"""DELETE FROM {blob}
+WHERE touched_at <= ? AND NOT EXISTS (SELECT 1 FROM {use} u WHERE u."blob" = {blob}."row")"""
+
+    def _deletion(self) -> None:
+        thread, entry = self.dialect.table("thread"), self.dialect.table("entry")
+
+        # Deleting: hide first; free what no fork needs.
+        self.HIDE_THREAD = f'UPDATE {thread} SET name_key = NULL, lease_owner = NULL, wake_at = NULL WHERE "row" = ?'
+        self.IS_HIDDEN = f'SELECT name_key IS NULL FROM {thread} WHERE "row" = ?'
+        self.NEEDED_BY_FORKS = f"SELECT max(parent_version) FROM {thread} WHERE parent = ?"
+        self.DROP_ENTRIES = f'DELETE FROM {entry} WHERE "row" > ? AND "row" < ?'
+        self.DROP_SNAPSHOTS = f'DELETE FROM {self.dialect.table("snapshot")} WHERE "row" > ? AND "row" < ?'
+        self.DROP_CHECKPOINTS = f'DELETE FROM {self.dialect.table("checkpoint")} WHERE "row" > ? AND "row" < ?'
+        self.DROP_BLOB_USES = f"DELETE FROM {self.dialect.table('blob_use')} WHERE thread = ? AND version > ?"
+        self.DROP_THREAD = f'DELETE FROM {thread} WHERE "row" = ?'
+
+    def _sizes(self) -> None:
+        # How many and how large, of one thread (a range of rows) or of all.
+        counted = "SELECT count(*), coalesce(sum(length(payload)), 0) FROM"
+        part = 'WHERE "row" >= ? AND "row" < ?'
+        self.ENTRY_SIZES = f"{counted} {self.dialect.table('entry')} {part}"
+        self.SNAPSHOT_SIZES = f"{counted} {self.dialect.table('snapshot')} {part}"
+        self.CHECKPOINT_COUNT = f"SELECT count(*) FROM {self.dialect.table('checkpoint')} {part}"
+        self.BLOB_SIZES = f"{counted} {self.dialect.table('blob')}"
+        self.THREAD_COUNT = f"SELECT count(*) FROM {self.dialect.table('thread')} {part} AND name_key IS NOT NULL"
+
+        # What the storage says of itself.
+        meta = self.dialect.table("meta")
+        self.META = f"SELECT name, value FROM {meta}"
+        self.META_VALUE = f"SELECT value FROM {meta} WHERE name = ?"
+        self.KEEP = self.dialect.upsert("meta", "name, value", "name", {})
+        self.SET_META = self.dialect.upsert("meta", "name, value", "name", {"value": "{new}"})
+        self.HAS_META = self.dialect.has_meta
+
+
+def filters_of(kind: str | None, status: str | None, agent: str | None, since: int | None, until: int | None) -> tuple[
+    tuple[str, ...], tuple[str | int, ...]
+]:  # fmt: skip
+    """The names of the filters that are asked for, and their values."""
+    asked = {"kind": kind, "status": status, "agent": agent, "since": since, "until": until}
+    given = {name: value for name, value in asked.items() if value is not None}
+    return tuple(given), tuple(given.values())

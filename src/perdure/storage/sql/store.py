@@ -11,7 +11,6 @@ from perdure.core.threads import Lease, ThreadQuery, ThreadRow
 from perdure.core.writes import (
     Appended,
     Restored,
-    RowChange,
     Sizes,
     Snapshot,
     Write,
@@ -21,34 +20,49 @@ from perdure.core.writes import (
     renewed,
 )
 from perdure.storage.sql import reading, writing
+from perdure.storage.sql.retrying import Landed, Retrying
 from perdure.storage.sql.rows import StoredThread
 from perdure.storage.sql.transactions import SqlPort
+from perdure.storage.sql.writing import Answer, LineChange, landed
 
 _KNOWN = 10_000  # directory lines remembered; each is checked by the database before it is built on
 
 
 class SqlStorage:
-    """Everything of the contract but `setup`, `migration` and `close`, which belong to each database."""
+    """Everything of the contract but `setup`, `migration` and `watch`, which belong to each database."""
 
-    def __init__(self, port: SqlPort) -> None:
+    def __init__(self, port: SqlPort, *, retry_seconds: float = 0.0) -> None:
         self._port = port
+        self._run = Retrying(port, retry_seconds)
         self._known: dict[ThreadKey, StoredThread] = {}
 
     async def append(self, write: Write) -> Appended:
         known = self._known.get(write.key)
-        appended, number = await self._port.write(lambda tx: writing.append(tx, write, known))
-        if len(self._known) >= _KNOWN:
-            self._known.clear()
-        self._known[write.key] = StoredThread(number, appended.row)
+        since = known.row.head if known is not None else write.expected or 0
+        appended, number = await self._append(write, known, lambda tx, made: landed(tx, write, since, made))
+        self._remember(write.key, StoredThread(number, appended.row))
         return appended
 
+    def _remember(self, key: ThreadKey, stored: StoredThread) -> None:
+        """The line as it was seen last: a write that builds on it needs no look first."""
+        if len(self._known) >= _KNOWN:
+            self._known.clear()
+        self._known[key] = stored
+
+    async def _append(self, write: Write, known: StoredThread | None, landed: Landed[Answer]) -> Answer:
+        return await self._run.write(lambda tx: writing.append(tx, write, known), landed)
+
     async def restore(self, key: ThreadKey, *, at: int | None = None, after: int | None = None) -> Restored | None:
-        return await self._port.read(lambda tx: reading.restore(tx, key, at, after))
+        found = await self._run.read(lambda tx: reading.restore(tx, key, at, after))
+        if found is None:
+            return None
+        self._remember(key, found[0])
+        return found[1]
 
     async def entries(
         self, key: ThreadKey, *, after: int = 0, limit: int | None = None, kinds: Sequence[EntryKind] | None = None
     ) -> list[Entry]:
-        return await self._port.read(lambda tx: reading.entries(tx, key, after, limit, kinds))
+        return await self._run.read(lambda tx: reading.entries(tx, key, after, limit, kinds))
 
     async def headers(
         self,
@@ -59,60 +73,75 @@ class SqlStorage:
         kinds: Sequence[EntryKind] | None = None,
         limit: int = 1,
     ) -> list[Entry]:
-        return await self._port.read(lambda tx: reading.headers(tx, key, at, until, kinds, limit))
+        return await self._run.read(lambda tx: reading.headers(tx, key, at, until, kinds, limit))
 
     async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
-        return await self._port.write(lambda tx: writing.put_snapshot(tx, key, uid, snapshot))
+        return await self._run.write(lambda tx: writing.put_snapshot(tx, key, uid, snapshot))
 
     async def drop_snapshot(self, key: ThreadKey, version: int) -> None:
-        await self._port.write(lambda tx: writing.drop_snapshot(tx, key, version))
+        await self._run.write(lambda tx: writing.drop_snapshot(tx, key, version))
 
     async def checkpoints(self, key: ThreadKey, query: CheckpointQuery) -> list[CheckpointRow]:
-        return await self._port.read(lambda tx: reading.checkpoints(tx, key, query))
+        return await self._run.read(lambda tx: reading.checkpoints(tx, key, query))
 
     async def user_checkpoints(self, namespace: str, user: str | None, query: CheckpointQuery) -> list[CheckpointRow]:
-        return await self._port.read(lambda tx: reading.user_checkpoints(tx, namespace, user, query))
+        return await self._run.read(lambda tx: reading.user_checkpoints(tx, namespace, user, query), alone=True)
 
     async def checkpoint(self, namespace: str, user: str | None, checkpoint_id: str) -> CheckpointRow | None:
-        return await self._port.read(lambda tx: reading.checkpoint(tx, namespace, user, checkpoint_id))
+        return await self._run.read(lambda tx: reading.checkpoint(tx, namespace, user, checkpoint_id), alone=True)
 
     async def thread(self, key: ThreadKey) -> ThreadRow | None:
-        stored = await self._port.read(lambda tx: reading.thread(tx, key))
+        stored = await self._run.read(lambda tx: reading.thread(tx, key), alone=True)
         return stored.row if stored else None
 
     async def find(self, namespace: str, thread_id: str) -> list[ThreadRow]:
-        return await self._port.read(lambda tx: reading.find(tx, namespace, thread_id))
+        return await self._run.read(lambda tx: reading.find(tx, namespace, thread_id), alone=True)
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRow]:
-        return await self._port.read(lambda tx: reading.threads(tx, query))
+        return await self._run.read(lambda tx: reading.threads(tx, query), alone=True)
 
     async def fork(self, source: ThreadKey, version: int, target: ThreadRow) -> ThreadRow:
-        return await self._port.write(lambda tx: writing.fork(tx, source, version, target))
+        return await self._run.write(lambda tx: writing.fork(tx, source, version, target))
 
     async def delete(self, key: ThreadKey) -> bool:
-        return await self._port.write(lambda tx: writing.delete(tx, key))
+        uid = await self._run.write(lambda tx: writing.delete(tx, key), lambda tx, uid: writing.is_gone(tx, key, uid))
+        return uid is not None
 
     async def claim(self, key: ThreadKey, owner: str, *, until: int, now: int, take_from: str | None = None) -> Lease:
-        return lease_of(await self._change(key, lambda row: claimed(row, owner, until, now, take_from)))
+        def change(row: ThreadRow, late: int) -> ThreadRow:
+            return claimed(row, owner, until + late, now + late, take_from)
 
-    async def renew(self, key: ThreadKey, epoch: int, *, until: int) -> Lease:
-        return lease_of(await self._change(key, lambda row: renewed(row, epoch, until)))
+        return lease_of(await self._change(key, now, change))
+
+    async def renew(self, key: ThreadKey, epoch: int, *, until: int, now: int) -> Lease:
+        def change(row: ThreadRow, late: int) -> ThreadRow:
+            return renewed(row, epoch, until + late)
+
+        return lease_of(await self._run.write(lambda tx: writing.change_line(tx, key, now, change)))
 
     async def release(self, key: ThreadKey, epoch: int, *, wake_at: int | None = None) -> None:
-        await self._change(key, lambda row: released(row, epoch, wake_at))
+        await self._change(key, 0, lambda row, _: released(row, epoch, wake_at))
 
-    async def _change(self, key: ThreadKey, change: RowChange) -> ThreadRow:
-        return await self._port.write(lambda tx: writing.change_line(tx, key, change))
+    async def _change(self, key: ThreadKey, now: int, change: LineChange) -> ThreadRow:
+        return await self._run.write(
+            lambda tx: writing.change_line(tx, key, now, change), lambda tx, after: writing.line_changed(tx, key, after)
+        )
 
     async def due(self, namespace: str, now: int, limit: int = 100) -> list[ThreadRow]:
-        return await self._port.read(lambda tx: reading.due(tx, namespace, now, limit))
+        return await self._run.read(lambda tx: reading.due(tx, namespace, now, limit), alone=True)
 
     async def blobs(self, key: ThreadKey, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        return await self._port.read(lambda tx: reading.blobs(tx, writing.scope_of(key), digests))
+        return await self._run.read(lambda tx: reading.blobs(tx, writing.scope_of(key), digests), alone=True)
 
     async def sweep_blobs(self, now: int) -> int:
-        return await self._port.write(lambda tx: writing.sweep_blobs(tx, now))
+        return await self._run.write(lambda tx: writing.sweep_blobs(tx, now))
+
+    async def keep(self, name: str, value: bytes) -> bytes:
+        return await self._run.write(lambda tx: writing.keep(tx, name, value))
 
     async def sizes(self, key: ThreadKey | None = None) -> Sizes:
         disk = await self._port.disk_bytes()
-        return await self._port.read(lambda tx: reading.sizes(tx, key, disk))
+        return await self._run.read(lambda tx: reading.sizes(tx, key, disk))
+
+    async def close(self) -> None:
+        await self._port.close()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from perdure.core.checkpoint import CheckpointRow
 from perdure.core.entries import Entry
-from perdure.core.errors import NotFoundError, ThreadExistsError
+from perdure.core.errors import NotFoundError
+from perdure.core.forks import same_fork
 from perdure.core.identity import ThreadKey
 from perdure.core.threads import NO_PATCH, ThreadRow
 from perdure.core.writes import (
     Appended,
-    RowChange,
     Snapshot,
     Write,
     accepted,
@@ -23,7 +25,6 @@ from perdure.core.writes import (
     stamped,
 )
 from perdure.storage.contract import BLOB_GRACE
-from perdure.storage.sql import statements as sql
 from perdure.storage.sql.reading import checkpoint_at, lineage, pieces, thread, written_at
 from perdure.storage.sql.rows import (
     VERSIONS,
@@ -41,13 +42,16 @@ def scope_of(key: ThreadKey) -> bytes:
     return bytes.fromhex(ThreadKey(key.namespace, key.user, "").digest())
 
 
-async def append(tx: Transaction, write: Write, known: StoredThread | None = None) -> tuple[Appended, int]:
+Answer = tuple[Appended, int]  # what became of a write, and the number of the thread's row
+
+
+async def append(tx: Transaction, write: Write, known: StoredThread | None = None) -> Answer:
     """The append of the contract, and the number of the thread's row.
 
     `known` is the line as this process last wrote it. If it still stands the write needs no look at it first.
     """
     quick = await _append_to_known(tx, write, known) if known is not None else None
-    return (quick, known.number) if quick is not None and known is not None else await _append(tx, write)
+    return (quick, known.number) if quick is not None and known is not None else await append_slowly(tx, write)
 
 
 async def _append_to_known(tx: Transaction, write: Write, known: StoredThread) -> Appended | None:
@@ -58,7 +62,7 @@ async def _append_to_known(tx: Transaction, write: Write, known: StoredThread) -
     after, entries = stamped(before, write)
     head = (after.head, after.state_version, after.head_digest, after.last_checkpoint, after.updated)
     guard = (known.number, before.uid, before.head, before.head_digest, before.epoch)
-    if not await tx.run(sql.MOVE_KNOWN_HEAD, (*head, *guard)):
+    if not await tx.run(tx.sql.MOVE_KNOWN_HEAD, (*head, *guard)):
         return None
     mark = checkpoint_row(before, after, write.checkpoint) if write.checkpoint else None
     await _store(tx, StoredThread(known.number, after), write, entries, mark)
@@ -70,8 +74,10 @@ def _fits(row: ThreadRow, write: Write) -> bool:
     return write.uid == row.uid and write.expected == row.state_version
 
 
-async def _append(tx: Transaction, write: Write) -> tuple[Appended, int]:
-    stored = await thread(tx, write.key)
+async def append_slowly(tx: Transaction, write: Write) -> Answer:
+    """The append of the contract, step by step."""
+    write = await _timed(tx, write)
+    stored = await thread(tx, write.key, lock=True)
     if stored is not None:
         again = await _again(tx, stored, write)
         if again is not None:
@@ -86,6 +92,24 @@ async def _append(tx: Transaction, write: Write) -> tuple[Appended, int]:
     return accepted(before, after, entries, mark), number
 
 
+async def _timed(tx: Transaction, write: Write) -> Write:
+    """The write in the time that counts; a lease is renewed for as long as was asked."""
+    now = await tx.moment(write.micros)
+    if now == write.micros:
+        return write
+    until = write.renew_until and write.renew_until + now - write.micros
+    return msgspec.structs.replace(write, micros=now, renew_until=until)
+
+
+async def landed(tx: Transaction, write: Write, since: int, made: Answer | None) -> Answer | None:
+    """Whether a write whose answer was lost stands; None when it does not and may be made now."""
+    stored = await thread(tx, write.key, lock=True)
+    if stored is None:
+        return None
+    again = await _again(tx, stored, msgspec.structs.replace(write, since=since))
+    return None if again is None else made or (again, stored.number)
+
+
 async def _again(tx: Transaction, stored: StoredThread, write: Write) -> Appended | None:
     first = await _by_key(tx, stored, write) if write.idem_key is not None else None
     if first is None:
@@ -98,7 +122,7 @@ async def _again(tx: Transaction, stored: StoredThread, write: Write) -> Appende
 
 
 async def _by_key(tx: Transaction, stored: StoredThread, write: Write) -> int | None:
-    rows = await tx.rows(sql.ENTRY_BY_KEY, (stored.number, write.idem_key))
+    rows = await tx.rows(tx.sql.ENTRY_BY_KEY, (stored.number, write.idem_key))
     for version, request in rows:
         same_request(write, request, version)
         return version
@@ -110,75 +134,91 @@ async def _retried(tx: Transaction, stored: StoredThread, write: Write) -> int |
     if write.since is None and write.expected in (None, stored.row.state_version):
         return None
     values = (stored.place(since or 0), stored.place(stored.row.head), write.write_id)
-    rows = await tx.rows(sql.ENTRY_BY_WRITE, values)
+    rows = await tx.rows(tx.sql.ENTRY_BY_WRITE, values)
     return rows[0][0] if rows else None
 
 
 async def _make_thread(tx: Transaction, row: ThreadRow, write: Write | None = None) -> int:
-    if write is not None and await tx.rows(sql.THREAD_BY_UID, (row.uid,)):
+    if write is not None and await tx.rows(tx.sql.THREAD_BY_UID, (row.uid,)):
         raise deleted(write)
-    return (await tx.rows(sql.INSERT_THREAD, thread_values(row)))[0][0]
+    await tx.run(tx.sql.INSERT_THREAD, thread_values(row))
+    return (await tx.rows(tx.sql.THREAD_ROW, (row.uid,)))[0][0]
 
 
 async def _store(
     tx: Transaction, stored: StoredThread, write: Write, entries: list[Entry], mark: CheckpointRow | None
 ) -> None:
     for entry in entries:
-        await tx.run(sql.INSERT_ENTRY, entry_values(stored.place(entry.version), entry))
+        await tx.run(tx.sql.INSERT_ENTRY, entry_values(stored.place(entry.version), entry))
     if mark is not None:
-        await tx.run(sql.INSERT_CHECKPOINT, checkpoint_values(stored.number, stored.place(mark.entry), mark))
+        await tx.run(tx.sql.INSERT_CHECKPOINT, checkpoint_values(stored.number, stored.place(mark.entry), mark))
     for blob in write.blobs:
-        values = (scope_of(write.key), blob.digest, write.micros, blob.payload)
-        number = (await tx.rows(sql.PUT_BLOB, values))[0][0]
-        await tx.run(sql.USE_BLOB, (stored.number, number, stored.row.head))
+        scope = scope_of(write.key)
+        await tx.run(tx.sql.PUT_BLOB, (scope, blob.digest, write.micros, blob.payload))
+        number = (await tx.rows(tx.sql.BLOB_ROW, (scope, blob.digest)))[0][0]
+        await tx.run(tx.sql.USE_BLOB, (stored.number, number, stored.row.head))
 
 
 async def _move(tx: Transaction, stored: StoredThread, write: Write) -> None:
     row = stored.row
     head = (row.head, row.state_version, row.head_digest, row.last_checkpoint)
-    await tx.run(sql.MOVE_HEAD, (*head, row.lease_until, row.updated, stored.number))
+    await tx.run(tx.sql.MOVE_HEAD, (*head, row.lease_until, row.updated, stored.number))
     if write.patch is not NO_PATCH:
-        await tx.run(sql.PATCH_THREAD, patch_values(stored.number, row))
+        await tx.run(tx.sql.PATCH_THREAD, patch_values(stored.number, row))
 
 
-async def change_line(tx: Transaction, key: ThreadKey, change: RowChange) -> ThreadRow:
+LineChange = Callable[[ThreadRow, int], ThreadRow]  # given by how much the caller's clock is slow
+
+
+async def change_line(tx: Transaction, key: ThreadKey, now: int, change: LineChange) -> ThreadRow:
     """Change the lease or timer of a thread by a rule."""
-    stored = await thread(tx, key)
+    stored = await thread(tx, key, lock=True)
     if stored is None:
         raise NotFoundError(f"thread {key.id!r}")
-    after = change(stored.row)
-    await tx.run(sql.PATCH_THREAD, patch_values(stored.number, after))
+    after = change(stored.row, await tx.moment(now) - now)
+    await tx.run(tx.sql.PATCH_THREAD, patch_values(stored.number, after))
     return after
+
+
+async def line_changed(tx: Transaction, key: ThreadKey, after: ThreadRow | None) -> ThreadRow | None:
+    """Whether a claim or release whose answer was lost stands: the line as it was made, or None."""
+    stored = await thread(tx, key)
+    if stored is None or after is None:
+        return None
+    same = stored.row.epoch == after.epoch and stored.row.lease_owner == after.lease_owner
+    claimed_since = after.lease_owner is None and stored.row.epoch > after.epoch
+    return after if same or claimed_since else None
 
 
 async def put_snapshot(tx: Transaction, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
     """The put_snapshot of the contract."""
-    stored = await thread(tx, key)
+    stored = await thread(tx, key, lock=True)
     if stored is None or stored.row.uid != uid:
         return False
     place = stored.place(snapshot.version)
-    await tx.run(sql.PUT_SNAPSHOT, (place, int(snapshot.base), snapshot.chain, snapshot.digest, snapshot.payload))
+    await tx.run(tx.sql.PUT_SNAPSHOT, (place, int(snapshot.base), snapshot.chain, snapshot.digest, snapshot.payload))
     for digest in snapshot.blobs:
-        for (number,) in await tx.rows(sql.BLOB_ROW, (scope_of(key), digest)):
-            await tx.run(sql.USE_BLOB, (stored.number, number, snapshot.version))
+        for (number,) in await tx.rows(tx.sql.BLOB_ROW, (scope_of(key), digest)):
+            await tx.run(tx.sql.USE_BLOB, (stored.number, number, snapshot.version))
     return True
 
 
 async def drop_snapshot(tx: Transaction, key: ThreadKey, version: int) -> None:
     """The drop_snapshot of the contract."""
-    stored = await thread(tx, key)
+    stored = await thread(tx, key, lock=True)
     for owner, span in await pieces(tx, stored, stored.row.head) if stored else []:
         if version <= span.high:
-            await tx.run(sql.DROP_SNAPSHOT, (owner.place(version),))
+            await tx.run(tx.sql.DROP_SNAPSHOT, (owner.place(version),))
 
 
 async def fork(tx: Transaction, source: ThreadKey, version: int, target: ThreadRow) -> ThreadRow:
     """The fork of the contract."""
-    parent = await thread(tx, source)
+    parent = await thread(tx, source, lock=True)
     if parent is None or not 0 <= version <= parent.row.head:
         raise NotFoundError(f"version {version} of thread {source.id!r}")
-    if await thread(tx, target.key) is not None:
-        raise ThreadExistsError(target.key.id)
+    standing = await thread(tx, target.key)
+    if standing is not None:
+        return same_fork(standing.row, parent.row.uid, version, target)
     made = await _forked(tx, parent, version, target)
     await _make_thread(tx, made)
     return made
@@ -189,11 +229,11 @@ async def _forked(tx: Transaction, parent: StoredThread, version: int, target: T
     state_version, checkpoint, chain, at = 0, None, target.head_digest, 0
     for owner, span in reversed(await pieces(tx, parent, version)):
         low, high = owner.place(span.low), owner.place(span.high)
-        for (found,) in await tx.rows(sql.LAST_STATE, (low, high)):
+        for (found,) in await tx.rows(tx.sql.LAST_STATE, (low, high)):
             state_version = found
-        for (found,) in await tx.rows(sql.LAST_CHECKPOINT, (low, high)):
+        for (found,) in await tx.rows(tx.sql.LAST_CHECKPOINT, (low, high)):
             checkpoint = found
-        for chain, at in await tx.rows(sql.LAST_CHAIN, (high,)):  # noqa: B007  # the last one counts
+        for chain, at in await tx.rows(tx.sql.LAST_CHAIN, (high,)):  # noqa: B007  # the last one counts
             pass
     return msgspec.structs.replace(
         line,
@@ -204,33 +244,46 @@ async def _forked(tx: Transaction, parent: StoredThread, version: int, target: T
     )
 
 
-async def delete(tx: Transaction, key: ThreadKey) -> bool:
-    """The delete of the contract."""
-    stored = await thread(tx, key)
+async def delete(tx: Transaction, key: ThreadKey) -> str | None:
+    """The delete of the contract: the uid of the thread that was deleted, if there was one."""
+    stored = await thread(tx, key, lock=True)
     if stored is None:
-        return False
-    await tx.run(sql.HIDE_THREAD, (stored.number,))
-    for each in await lineage(tx, stored):
+        return None
+    await tx.run(tx.sql.HIDE_THREAD, (stored.number,))
+    # Locked from the child up: two deletions that free the same parent wait for each other, and the last one sees it.
+    for each in await lineage(tx, stored, lock=True):
         if not await _freed(tx, each):
             break
-    return True
+    return stored.row.uid
+
+
+async def is_gone(tx: Transaction, key: ThreadKey, uid: str | None) -> str | None:
+    """Whether a deletion whose answer was lost stands: the uid, or None. A later thread of that name is another one."""
+    stored = await thread(tx, key)
+    return uid if stored is None or stored.row.uid != uid else None
 
 
 async def _freed(tx: Transaction, stored: StoredThread) -> bool:
     """Drop of a hidden thread what no fork needs; True when that was everything."""
-    if not (await tx.rows(sql.IS_HIDDEN, (stored.number,)))[0][0]:
+    if not (await tx.rows(tx.sql.IS_HIDDEN, (stored.number,)))[0][0]:
         return False
-    needed = (await tx.rows(sql.NEEDED_BY_FORKS, (stored.row.uid,)))[0][0]
+    needed = (await tx.rows(tx.sql.NEEDED_BY_FORKS, (stored.row.uid,)))[0][0]
     keep = -1 if needed is None else needed
     bounds = (stored.place(keep), (stored.number + 1) * VERSIONS)
-    for statement in (sql.DROP_ENTRIES, sql.DROP_SNAPSHOTS, sql.DROP_CHECKPOINTS):
+    for statement in (tx.sql.DROP_ENTRIES, tx.sql.DROP_SNAPSHOTS, tx.sql.DROP_CHECKPOINTS):
         await tx.run(statement, bounds)
-    await tx.run(sql.DROP_BLOB_USES, (stored.number, keep))
+    await tx.run(tx.sql.DROP_BLOB_USES, (stored.number, keep))
     if needed is None:
-        await tx.run(sql.DROP_THREAD, (stored.number,))
+        await tx.run(tx.sql.DROP_THREAD, (stored.number,))
     return needed is None
 
 
 async def sweep_blobs(tx: Transaction, now: int) -> int:
     """The sweep_blobs of the contract."""
-    return await tx.run(sql.SWEEP_BLOBS, (now - BLOB_GRACE,))
+    return await tx.run(tx.sql.SWEEP_BLOBS, (await tx.moment(now) - BLOB_GRACE,))
+
+
+async def keep(tx: Transaction, name: str, value: bytes) -> bytes:
+    """The keep of the contract."""
+    await tx.run(tx.sql.KEEP, (name, value.hex()))
+    return bytes.fromhex((await tx.rows(tx.sql.META_VALUE, (name,)))[0][0])

@@ -27,6 +27,7 @@ from perdure.storage.drive import drive
 from perdure.storage.ports import outcome
 from perdure.storage.sql.rows import Row
 from perdure.storage.sql.transactions import Job, T
+from perdure.storage.sqlite.dialect import STATEMENTS
 
 _ERRORS: dict[int, type[StorageError | DamagedError]] = {
     sqlite3.SQLITE_BUSY: StorageBusyError,
@@ -222,6 +223,7 @@ class SqliteTransaction:
     """An open transaction. Its coroutines never wait."""
 
     __slots__ = ("_execute",)
+    sql = STATEMENTS
 
     def __init__(self, raw: sqlite3.Connection) -> None:
         self._execute = raw.execute
@@ -231,3 +233,6 @@ class SqliteTransaction:
 
     async def run(self, sql: str, values: Row = ()) -> int:
         return self._execute(sql, values).rowcount
+
+    async def moment(self, given: int) -> int:
+        return given

@@ -9,7 +9,7 @@ from typing import Any
 
 from perdure.core.errors import StorageClosedError
 from perdure.core.ports import Telemetry
-from perdure.storage.ports import Answer, Worker, check_usable, outcome, settle_together
+from perdure.storage.ports import Answer, Worker, check_usable, outcome, pause_in_place, pause_on_loop, settle_together
 from perdure.storage.sql.transactions import Job, T
 from perdure.storage.sqlite.connection import BEGIN_READ, BEGIN_WRITE, Connection, Outcome
 
@@ -31,7 +31,7 @@ class DirectPort:
     async def write(self, job: Job[T]) -> T:
         return self._run(job, BEGIN_WRITE)
 
-    async def read(self, job: Job[T]) -> T:
+    async def read(self, job: Job[T], *, alone: bool = False) -> T:
         return self._run(job, BEGIN_READ)
 
     def _run(self, job: Job[T], begin: str) -> T:
@@ -42,7 +42,10 @@ class DirectPort:
     async def disk_bytes(self) -> int:
         return disk_bytes(self._connection.path)
 
-    def close(self) -> None:
+    async def pause(self, seconds: float) -> None:
+        await pause_in_place(seconds)
+
+    async def close(self) -> None:
         self._closed = True
         if self._pid != os.getpid():
             self._connection.forget()
@@ -80,7 +83,7 @@ class GroupPort:
             answer.soon(lambda: self._begin(answer.loop))
         return await answer.future
 
-    async def read(self, job: Job[T]) -> T:
+    async def read(self, job: Job[T], *, alone: bool = False) -> T:
         return await self._reader.run(lambda: self._reading.transact(job, BEGIN_READ))
 
     def _begin(self, loop: Any) -> None:
@@ -137,7 +140,10 @@ class GroupPort:
     async def disk_bytes(self) -> int:
         return disk_bytes(self._reading.path)
 
-    def close(self) -> None:
+    async def pause(self, seconds: float) -> None:
+        await pause_on_loop(seconds)
+
+    async def close(self) -> None:
         if self._closed:
             return
         self._closed = True

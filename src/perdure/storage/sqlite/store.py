@@ -6,14 +6,15 @@ import os
 from collections.abc import Sequence
 from typing import Literal
 
-from perdure.core.errors import NotAStorageError, SchemaOutdatedError, SchemaTooNewError, StorageUnavailableError
+from perdure.core.errors import SchemaOutdatedError, StorageUnavailableError
 from perdure.core.ports import Silence, Telemetry
-from perdure.storage.contract import READS, SCHEMA, Migrate, Schema
-from perdure.storage.sql import schema as layout
-from perdure.storage.sql import statements as sql
+from perdure.storage.contract import Migrate, Schema, Watch
+from perdure.storage.ports import PollingWatch
+from perdure.storage.sql.schema import run_step, steps_after
+from perdure.storage.sql.setup import set_up
 from perdure.storage.sql.store import SqlStorage
-from perdure.storage.sql.transactions import Transaction
 from perdure.storage.sqlite.connection import Connection
+from perdure.storage.sqlite.dialect import DIALECT
 from perdure.storage.sqlite.ports import DirectPort, GroupPort
 
 Mode = Literal["sync", "async"]
@@ -42,18 +43,14 @@ class SqliteStorage(SqlStorage):
 
     async def setup(self, migrate: Migrate = "auto") -> Schema:
         _check_place(self.path, migrate)
-        found = await self._port.read(_schema)
-        if found is not None and found.schema >= SCHEMA:
-            return _checked(self.path, found)
-        if migrate == "check":
-            raise SchemaOutdatedError(self.path, f"schema {found.schema if found else 0}, this release writes {SCHEMA}")
-        return _checked(self.path, await self._port.write(_upgrade))
+        return await set_up(self._port, self.path, migrate)
 
     def migration(self) -> Sequence[str]:
-        return layout.script()
+        steps = [run_step(step, DIALECT) for step in steps_after(0)]
+        return [text for step in steps for text in ("BEGIN IMMEDIATE", *step, "COMMIT")]
 
-    async def close(self) -> None:
-        self._port.close()
+    def watch(self, namespace: str) -> Watch:
+        return PollingWatch(self._port.pause)
 
 
 def _check_place(path: str, migrate: Migrate) -> None:
@@ -62,31 +59,3 @@ def _check_place(path: str, migrate: Migrate) -> None:
         raise StorageUnavailableError(path, f"there is no folder {folder}")
     if migrate == "check" and not os.path.exists(path):
         raise SchemaOutdatedError(path, "there is no database yet")
-
-
-async def _schema(tx: Transaction) -> Schema | None:
-    if not await tx.rows(sql.HAS_META):
-        return None
-    values = {name: int(value) for name, value in await tx.rows(sql.META) if value.isdigit()}
-    return Schema(schema=values["schema"], min_reader=values["min_reader"], min_writer=values["min_writer"])
-
-
-async def _upgrade(tx: Transaction) -> Schema:
-    """Run the missing steps. The write lock is held: of several processes one does it and the others find it done."""
-    found = await _schema(tx)
-    for step in layout.steps_after(found.schema if found else 0):
-        for statement in layout.run_step(step):
-            await tx.run(statement)
-    upgraded = await _schema(tx)
-    if upgraded is None:
-        raise NotAStorageError("the database", "its layout could not be made")
-    return upgraded
-
-
-def _checked(path: str, schema: Schema) -> Schema:
-    if schema.min_reader > SCHEMA or schema.min_writer > SCHEMA:
-        needed = max(schema.min_reader, schema.min_writer)
-        raise SchemaTooNewError(path, f"it needs a release that knows schema {needed}, this one knows {SCHEMA}")
-    if schema.schema < READS:
-        raise SchemaTooNewError(path, f"schema {schema.schema} is older than this release can read")
-    return schema

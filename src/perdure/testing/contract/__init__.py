@@ -21,7 +21,7 @@ import pytest
 
 _PARTS = (
     *("running", "log", "headers", "verdicts", "keys", "restore", "snapshots", "checkpoints", "filters", "directory"),
-    *("forks", "deletion", "leases", "blobs", "lifetime", "sizes", "concurrency"),
+    *("forks", "deletion", "leases", "watching", "blobs", "keeping", "lifetime", "sizes", "concurrency", "known"),
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
@@ -33,7 +33,9 @@ from perdure.testing.contract.directory import DirectoryContract, IdentityContra
 from perdure.testing.contract.filters import FilterContract  # noqa: E402
 from perdure.testing.contract.forks import ForkContract  # noqa: E402
 from perdure.testing.contract.headers import HeaderContract  # noqa: E402
+from perdure.testing.contract.keeping import KeepContract  # noqa: E402
 from perdure.testing.contract.keys import KeyContract, WriteIdContract  # noqa: E402
+from perdure.testing.contract.known import KnownContract, KnownTogetherContract  # noqa: E402
 from perdure.testing.contract.leases import DueContract, LeaseContract  # noqa: E402
 from perdure.testing.contract.lifetime import LayoutContract, LifetimeContract, SetSchema  # noqa: E402
 from perdure.testing.contract.log import LogContract  # noqa: E402
@@ -42,6 +44,7 @@ from perdure.testing.contract.running import Contract, Mode, OpenStorage  # noqa
 from perdure.testing.contract.sizes import SizeContract  # noqa: E402
 from perdure.testing.contract.snapshots import SnapshotContract  # noqa: E402
 from perdure.testing.contract.verdicts import VerdictContract  # noqa: E402
+from perdure.testing.contract.watching import WatchContract  # noqa: E402
 
 
 class StorageContract(
@@ -61,10 +64,14 @@ class StorageContract(
     DeletionContract,
     LeaseContract,
     DueContract,
+    WatchContract,
     BlobContract,
+    KeepContract,
     LifetimeContract,
     SizeContract,
     ConcurrencyContract,
+    KnownContract,
+    KnownTogetherContract,
 ):
     """The whole contract, but for the layout on disk."""
 

@@ -12,7 +12,7 @@ from perdure.core.errors import NotFoundError, ThreadExistsError, VersionConflic
 from perdure.core.identity import ThreadKey
 from perdure.core.threads import ThreadRow
 from perdure.storage.contract import Storage
-from perdure.testing.contract.running import Contract, Place
+from perdure.testing.contract.running import Contract, Place, Together
 from perdure.testing.scribe import MESSAGE, OTHER, SECOND, STATE, THREAD, Scribe
 
 GRANDCHILD = ThreadKey("", "alice", "t3")
@@ -150,6 +150,34 @@ class ForkContract(Contract):
         with pytest.raises(ThreadExistsError):
             await scribe.fork(THREAD, 1, THREAD)
         assert await storage.thread(OTHER) == made.row
+
+    async def test_a_fork_whose_answer_was_lost_can_be_asked_for_again(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.grow(THREAD, 3)
+        target = scribe.target(OTHER, name="what if")
+        child = await storage.fork(THREAD, 2, target)
+        await scribe.append(THREAD)
+        assert await storage.fork(THREAD, 2, target) == child
+        made = await scribe.append(OTHER)
+        assert await storage.fork(THREAD, 2, target) == made.row
+        assert len(await storage.entries(OTHER)) == 3
+
+    async def test_another_fork_to_the_same_id_is_refused(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.grow(THREAD, 3)
+        await scribe.grow(GRANDCHILD, 3)
+        target = scribe.target(OTHER)
+        child = await storage.fork(THREAD, 2, target)
+        for source, version, other in ((THREAD, 1, target), (GRANDCHILD, 2, target), (THREAD, 2, scribe.target(OTHER))):
+            with pytest.raises(ThreadExistsError):
+                await storage.fork(source, version, other)
+        assert await storage.thread(OTHER) == child
+
+    async def test_of_many_tries_of_one_fork_all_have_the_same_answer(
+        self, storage: Storage, scribe: Scribe, together: Together
+    ) -> None:
+        await scribe.grow(THREAD, 3)
+        target = scribe.target(OTHER)
+        answers = await together([storage.fork(THREAD, 2, target) for _ in range(16)])
+        assert list(answers) == [await storage.thread(OTHER)] * 16
 
     async def test_a_fork_has_no_lease(self, storage: Storage, scribe: Scribe) -> None:
         await scribe.append()

@@ -61,15 +61,15 @@ class LeaseContract(Contract):
     async def test_a_renewed_lease_lasts_longer_and_never_shorter(self, storage: Storage, scribe: Scribe) -> None:
         await scribe.append()
         await storage.claim(THREAD, "me", until=NOW + TTL, now=NOW)
-        assert (await storage.renew(THREAD, 1, until=NOW + 2 * TTL)).until == NOW + 2 * TTL
-        assert (await storage.renew(THREAD, 1, until=NOW)).until == NOW + 2 * TTL
+        assert (await storage.renew(THREAD, 1, until=NOW + 2 * TTL, now=NOW)).until == NOW + 2 * TTL
+        assert (await storage.renew(THREAD, 1, until=NOW, now=NOW)).until == NOW + 2 * TTL
 
     async def test_a_lost_lease_is_neither_renewed_nor_given_back(self, storage: Storage, scribe: Scribe) -> None:
         await scribe.append()
         await storage.claim(THREAD, "me", until=NOW, now=NOW - TTL)
         await storage.claim(THREAD, "you", until=NOW + TTL, now=NOW)
         with pytest.raises(LeaseLostError):
-            await storage.renew(THREAD, 1, until=NOW + 9 * TTL)
+            await storage.renew(THREAD, 1, until=NOW + 9 * TTL, now=NOW)
         with pytest.raises(LeaseLostError):
             await storage.release(THREAD, 1)
         row = await storage.thread(THREAD)
@@ -81,7 +81,7 @@ class LeaseContract(Contract):
         await storage.claim(THREAD, "me", until=NOW + TTL, now=NOW)
         await storage.release(THREAD, 1)
         with pytest.raises(LeaseLostError):
-            await storage.renew(THREAD, 1, until=NOW + TTL)
+            await storage.renew(THREAD, 1, until=NOW + TTL, now=NOW)
         with pytest.raises(LeaseLostError):
             await storage.release(THREAD, 1)
         row = await storage.thread(THREAD)
@@ -91,13 +91,13 @@ class LeaseContract(Contract):
     async def test_a_thread_that_nobody_claimed_cannot_be_renewed(self, storage: Storage, scribe: Scribe) -> None:
         await scribe.append()
         with pytest.raises(LeaseLostError):
-            await storage.renew(THREAD, 0, until=NOW)
+            await storage.renew(THREAD, 0, until=NOW, now=NOW)
 
     async def test_an_absent_thread_has_no_lease(self, storage: Storage) -> None:
         with pytest.raises(NotFoundError):
             await storage.claim(THREAD, "me", until=NOW, now=0)
         with pytest.raises(NotFoundError):
-            await storage.renew(THREAD, 1, until=NOW)
+            await storage.renew(THREAD, 1, until=NOW, now=NOW)
         with pytest.raises(NotFoundError):
             await storage.release(THREAD, 1)
         assert await storage.thread(THREAD) is None
@@ -116,7 +116,7 @@ class LeaseContract(Contract):
         storage = await place.reopen(storage)
         with pytest.raises(LeaseHeldError):
             await storage.claim(THREAD, "you", until=NOW + TTL, now=NOW)
-        assert (await storage.renew(THREAD, 1, until=NOW + 2 * TTL)).owner == "me"
+        assert (await storage.renew(THREAD, 1, until=NOW + 2 * TTL, now=NOW)).owner == "me"
 
 
 class DueContract(Contract):

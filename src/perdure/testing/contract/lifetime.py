@@ -125,10 +125,11 @@ def every_call(storage: Storage, scribe: Scribe) -> list[Coroutine[Any, Any, Any
         storage.fork(THREAD, 1, scribe.target(OTHER)),
         storage.delete(THREAD),
         storage.claim(THREAD, "me", until=1, now=0),
-        storage.renew(THREAD, 1, until=1),
+        storage.renew(THREAD, 1, until=1, now=0),
         storage.release(THREAD, 1),
         storage.due("", 0),
         storage.blobs(THREAD, [b"d" * 32]),
         storage.sweep_blobs(0),
+        storage.keep("name", b"value"),
         storage.sizes(),
     ]

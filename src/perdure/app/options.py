@@ -1,0 +1,73 @@
+"""The options of `open` that only some storages have."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, TypedDict
+
+from perdure.core.errors import InvalidInputError
+
+UserIdType = Literal["string", "int", "bigint"]
+
+
+class StorageOptions(TypedDict, total=False):
+    """Options of some storages; each is refused where it would do nothing."""
+
+    hot: str | None  # redis://… in front of the storage
+    cache_ttl: float  # hot: seconds that a thread nobody uses stays in Redis (86400)
+    max_cached_threads: int  # hot: the most threads in Redis, the least recently used go first (1000)
+    schema: str | None  # PostgreSQL: the schema the tables are in ("perdure")
+    user_id_type: UserIdType  # the type of user ids and, on servers, of their column ("string")
+    pool: Any  # PostgreSQL: a psycopg or asyncpg pool of your own
+    close_pool: bool  # PostgreSQL: close that pool with the store (False)
+    pool_min: int  # PostgreSQL: connections kept open (1)
+    pool_max: int  # servers: the most connections (8)
+    pool_timeout: float  # servers: seconds to wait for a free connection (30)
+    password: Callable[[], str] | Callable[[], Awaitable[str]] | None  # servers: asked for every new connection
+    prepare: bool  # PostgreSQL: False for a pooler that does not know prepared statements (True)
+    retry_seconds: float  # servers: how long a call waits for a server that went away (10)
+
+
+ANY = ("hot", "user_id_type")
+SERVERS = ("pool_max", "pool_timeout", "password", "retry_seconds")
+POSTGRES = (*SERVERS, "schema", "pool", "close_pool", "pool_min", "prepare")
+HOT = ("cache_ttl", "max_cached_threads")
+_TAKEN_BY = {
+    "memory": ANY,
+    "file": ANY,
+    "sqlite": ANY,
+    "mysql": (*ANY, *SERVERS),
+    "postgresql": (*ANY, *POSTGRES),
+}
+_NUMBERS = {"cache_ttl", "max_cached_threads", "pool_min", "pool_max", "pool_timeout", "retry_seconds"}
+
+
+def given(options: Mapping[str, Any], scheme: str) -> dict[str, Any]:
+    """The options that were given; raise for one that nobody knows or that this storage would not read."""
+    for name in options:
+        if name not in StorageOptions.__annotations__:
+            raise TypeError(
+                f"open() got an unexpected option {name!r}{hint(name, tuple(StorageOptions.__annotations__))}"
+            )
+    asked = {name: value for name, value in options.items() if value is not None}
+    for name, value in asked.items():
+        _check_taken(name, scheme, "hot" in asked)
+        if name in _NUMBERS and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
+            raise InvalidInputError(f"{name} must be a number from 0 on, not {value!r}")
+    return asked
+
+
+def _check_taken(name: str, scheme: str, is_hot: bool) -> None:
+    if name in HOT and not is_hot:
+        raise InvalidInputError(f"{name} is for the hot layer: give hot='redis://…' too, or leave it out")
+    if name not in HOT and name not in _TAKEN_BY[scheme]:
+        takers = [each for each, names in _TAKEN_BY.items() if name in names]
+        raise InvalidInputError(f"{name} is for {' and '.join(f'{each}://' for each in takers)}, not for {scheme}")
+
+
+def hint(name: str, known: tuple[str, ...]) -> str:
+    """A suggestion for a name that was mistyped, if one is near."""
+    import difflib
+
+    near = difflib.get_close_matches(name, known, 1)
+    return f", did you mean {near[0]!r}?" if near else ""

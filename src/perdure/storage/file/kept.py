@@ -1,0 +1,64 @@
+"""Small values of the storage itself, such as the secret of its hot layer: one file each, written once."""
+
+from __future__ import annotations
+
+from posixpath import join
+
+import msgspec
+
+from perdure.core.errors import StorageDamagedError, StorageReadOnlyError
+from perdure.storage.file import files
+from perdure.storage.file.disk import Disk
+from perdure.storage.file.layout import LOCK
+from perdure.storage.file.lines import CannotReadLine, checked, written
+from perdure.storage.file.logs import name_of
+
+KEPT = "kept"
+
+
+class KeptFile(msgspec.Struct, frozen=True):
+    """A value as it is written."""
+
+    name: str
+    value: bytes
+
+
+_FILE = msgspec.json.Decoder(KeptFile)
+
+
+def keep(disk: Disk, root: str, name: str, value: bytes) -> bytes:
+    """The keep of the contract."""
+    try:
+        return _keep(disk, root, name, value)
+    except StorageReadOnlyError:
+        known = _read(disk, _path(root, name))
+        if known is None:
+            raise
+        return known
+
+
+def _keep(disk: Disk, root: str, name: str, value: bytes) -> bytes:
+    lock = files.opened(disk, join(root, LOCK))
+    try:
+        lock.lock(shared=False)
+        known = _read(disk, _path(root, name))
+        if known is None:
+            files.make_folder(disk, join(root, KEPT))
+            files.put(disk, _path(root, name), written(KeptFile(name, value)))
+            return value
+        disk.sync_folder(join(root, KEPT))  # its writer may have died before this: a power loss could take it back
+        return known
+    finally:
+        lock.close()
+
+
+def _read(disk: Disk, path: str) -> bytes | None:
+    data = files.get(disk, path)
+    try:
+        return None if data is None else checked(data, _FILE).value
+    except CannotReadLine as exc:
+        raise StorageDamagedError(path, str(exc)) from exc
+
+
+def _path(root: str, name: str) -> str:
+    return join(root, KEPT, name_of(name) + ".json")

@@ -1,0 +1,1 @@
+"""PostgreSQL: the engine when one machine is not enough."""

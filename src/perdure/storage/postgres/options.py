@@ -1,0 +1,63 @@
+"""How a PostgreSQL is reached and used."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from perdure.core.errors import InvalidInputError
+from perdure.storage.postgres.dialect import UserIdType, check_schema
+
+Password = Callable[[], str] | Callable[[], Awaitable[str]]
+# A server that hangs or a cable that was cut is noticed within half a minute, unless the address says otherwise.
+_PATIENCE: dict[str, Any] = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything but the address."""
+
+    schema: str = "perdure"
+    user_id_type: UserIdType = "string"
+    server_time: bool = True  # the server's clock counts; the caller's is for tests
+    pool: Any = None  # a psycopg or asyncpg pool of the caller's
+    close_pool: bool = False  # whether closing the storage closes that pool
+    pool_min: int = 1
+    pool_max: int = 8
+    pool_timeout: float = 30.0  # how long a call waits for a free connection
+    password: Password | None = None  # asked for every new connection
+    prepare: bool = True  # False for a pooler that does not know prepared statements; found out by itself, too
+    retry_seconds: float = 10.0  # how long a call waits for a server that went away
+
+
+def check(options: Options) -> Options:
+    """Return options that can be used; raise `InvalidInputError` otherwise."""
+    check_schema(options.schema)
+    if options.user_id_type not in ("string", "int", "bigint"):
+        raise InvalidInputError(f'user_id_type must be "string", "int" or "bigint", not {options.user_id_type!r}')
+    if not 0 <= options.pool_min <= options.pool_max or options.pool_max < 1:
+        raise InvalidInputError(f"pool_min={options.pool_min} and pool_max={options.pool_max} do not fit together")
+    if options.password is not None and not callable(options.password):
+        raise InvalidInputError("password must be a function that returns the password")
+    return options
+
+
+def connection_arguments(url: str) -> dict[str, Any]:
+    """What is added to the address for every connection."""
+    named = urlsplit(url).query
+    return {name: value for name, value in _PATIENCE.items() if f"{name}=" not in named}
+
+
+def place_of(url: str, schema: str) -> str:
+    """The address without its password, for people."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2] or "(default host)"
+    return f"postgresql://{host}{parts.path} (schema {schema})"

@@ -1,0 +1,156 @@
+"""The PostgreSQL storage: opening, set-up, and the save in one statement."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Literal
+
+from perdure.core.errors import NotAStorageError
+from perdure.core.identity import ThreadKey
+from perdure.core.ports import Silence, Telemetry
+from perdure.core.writes import Snapshot, Write, wakes
+from perdure.storage.baton import Baton
+from perdure.storage.contract import Migrate, Schema, Watch
+from perdure.storage.postgres.dialect import dialect
+from perdure.storage.postgres.options import Options, check, place_of
+from perdure.storage.postgres.ports import pool_for
+from perdure.storage.postgres.saving import Saving, lease_of, values_of
+from perdure.storage.postgres.snapshots import Snapshots
+from perdure.storage.postgres.transactions import PostgresPort
+from perdure.storage.postgres.watching import Announcer, Listening
+from perdure.storage.sql import setup
+from perdure.storage.sql.retrying import Landed, Retrying
+from perdure.storage.sql.rows import Row, StoredThread
+from perdure.storage.sql.schema import run_step, steps_after
+from perdure.storage.sql.statements import Statements
+from perdure.storage.sql.store import SqlStorage
+from perdure.storage.sql.transactions import CommitUnknown, ServerGone, Transaction, TryAgain
+from perdure.storage.sql.writing import Answer, append_slowly
+
+Mode = Literal["sync", "async"]
+
+
+class PostgresStorage(SqlStorage):
+    """Tables in a schema of their own; any number of processes and hosts may share them."""
+
+    _port: PostgresPort
+
+    def __init__(
+        self,
+        url: str,
+        options: Options | None = None,
+        *,
+        mode: Mode,
+        baton: Baton | None = None,
+        telemetry: Telemetry | None = None,
+    ) -> None:
+        self._options = check(options or Options())
+        self._sql = Statements(dialect(self._options.schema, self._options.user_id_type))
+        place = place_of(url, self._options.schema)
+        pool = pool_for(url, mode, self._options)
+        super().__init__(
+            PostgresPort(pool, place, self._sql, self._options, baton), retry_seconds=self._options.retry_seconds
+        )
+        self._saving = Saving(self._sql, server_time=self._options.server_time)
+        self._snapshots = Snapshots(self._sql)
+        self._announcer = Announcer(self._options.schema)
+        self._listening = Listening(url, mode, self._options, telemetry or Silence())
+
+    async def setup(self, migrate: Migrate = "auto") -> Schema:
+        place, at_once = self._port.place, Retrying(self._port, 0)  # a wrong address is told at once
+        found = await at_once.read(setup.schema_of)
+        if found is None or found.schema < setup.SCHEMA:
+            if migrate == "check":
+                raise setup.outdated(place, found)
+            found = await self._run.write(self._upgrade)
+        await at_once.read(self._check_users, alone=True)
+        return setup.checked(place, found)
+
+    async def _upgrade(self, tx: Transaction) -> Schema:
+        """Of several processes one does it: the others wait for the lock and find it done."""
+        await tx.rows("SELECT pg_advisory_xact_lock($1)::text", (self._lock_number(),))
+        if not await tx.rows("SELECT 1 FROM pg_namespace WHERE nspname = $1::text", (self._options.schema,)):
+            await tx.run(self._make_schema())
+        upgraded = await setup.upgrade(tx)
+        await tx.run(tx.sql.KEEP, ("user_id_type", self._options.user_id_type))
+        return upgraded
+
+    def _make_schema(self) -> str:
+        return f'CREATE SCHEMA "{self._options.schema}"'
+
+    def _lock_number(self) -> int:
+        name = f"perdure {self._options.schema}".encode()
+        return int.from_bytes(hashlib.sha256(name).digest()[:8], "big", signed=True)
+
+    async def _check_users(self, tx: Transaction) -> None:
+        for (kind,) in await tx.rows(tx.sql.META_VALUE, ("user_id_type",)):
+            if kind != self._options.user_id_type:
+                asked = self._options.user_id_type
+                raise NotAStorageError(
+                    self._port.place, f"it was made with user_id_type={kind!r} and opened with {asked!r}"
+                )
+
+    def migration(self) -> Sequence[str]:
+        steps = [text for step in steps_after(0) for text in run_step(step, self._sql.dialect)]
+        meta, kind = self._sql.dialect.table("meta"), self._options.user_id_type
+        kept = f"INSERT INTO {meta} (name, value) VALUES ('user_id_type', '{kind}')"  # noqa: S608  # words of ours
+        return ["BEGIN", self._make_schema(), *steps, kept, "COMMIT"]
+
+    def watch(self, namespace: str) -> Watch:
+        return self._listening.watch(namespace, self._port.pause)
+
+    async def _append(self, write: Write, known: StoredThread | None, landed: Landed[Answer]) -> Answer:
+        """One statement where that is enough; the slow way for the rest, and to say why a write was refused."""
+        in_doubt = False
+        if self._saving.fits(write):
+            try:
+                answer = await self._save_quickly(write, known)
+            except (ServerGone, TryAgain):
+                answer = None
+            except CommitUnknown:
+                answer, in_doubt = None, True
+            if answer is not None:
+                return answer
+        return await self._run.write(lambda tx: self._append_slowly(tx, write), landed, in_doubt=in_doubt)
+
+    async def _save_quickly(self, write: Write, known: StoredThread | None) -> Answer | None:
+        """The save in one statement; None when it was refused."""
+        has_key, has_mark = write.idem_key is not None, write.checkpoint is not None
+        if known is not None and self._saving.fits_known(write, known):
+            statement = self._saving.move(lease_of(write), has_key, has_mark)
+            rows = await self._port.save(statement.text, statement.values(values_of(write, known)))
+            if rows:
+                return self._saving.moved(write, known, rows[0]), known.number
+        statement = self._saving.judge(has_key, has_mark)
+        rows = await self._port.save(statement.text, statement.values(values_of(write, None)))
+        return self._saving.judged(write, rows[0]) if rows else None
+
+    async def _append_slowly(self, tx: Transaction, write: Write) -> Answer:
+        answer = await append_slowly(tx, write)
+        if wakes(write):
+            await self._announcer.announce(tx, write.key.namespace)
+        return answer
+
+    async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
+        if snapshot.base or snapshot.blobs:
+            return await super().put_snapshot(key, uid, snapshot)
+        values = self._snapshots.put_values(key, uid, snapshot)
+        return bool((await self._statement(self._snapshots.put, values))[0][0])
+
+    async def drop_snapshot(self, key: ThreadKey, version: int) -> None:
+        forked = await self._statement(self._snapshots.drop, (bytes.fromhex(key.digest()), version))
+        if forked[0][0]:
+            await super().drop_snapshot(key, version)
+
+    async def _statement(self, text: str, values: Row) -> list[Row]:
+        """A statement that may be run twice; its transaction is its own."""
+        return await self._run.read(lambda tx: tx.rows(text, values), alone=True)
+
+    async def release(self, key: ThreadKey, epoch: int, *, wake_at: int | None = None) -> None:
+        await super().release(key, epoch, wake_at=wake_at)
+        await self._run.read(lambda tx: self._announcer.announce(tx, key.namespace), alone=True)
+
+    async def close(self) -> None:
+        await self._listening.close()
+        await super().close()

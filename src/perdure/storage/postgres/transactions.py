@@ -1,0 +1,161 @@
+"""Transactions on a lent connection."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Any
+
+from perdure.core.errors import StorageError
+from perdure.storage.baton import Baton
+from perdure.storage.ports import check_usable
+from perdure.storage.postgres.errors import UNPREPARED, sqlstate, translated
+from perdure.storage.postgres.options import Options
+from perdure.storage.postgres.ports import Pool
+from perdure.storage.postgres.saving import SERVER_NOW
+from perdure.storage.postgres.wires import Wire
+from perdure.storage.sql.rows import Row
+from perdure.storage.sql.statements import Statements
+from perdure.storage.sql.transactions import CommitUnknown, Job, ServerGone, T
+
+_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_DISK = "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c WHERE c.relkind = 'r' AND "
+
+
+class PostgresTransaction:
+    """An open transaction, or a connection for questions that need none."""
+
+    __slots__ = ("_server_time", "_wire", "rows", "run", "sql")
+
+    def __init__(self, wire: Wire, sql: Statements, server_time: bool) -> None:
+        self.sql = sql
+        self.rows = wire.rows
+        self.run = wire.run
+        self._wire = wire
+        self._server_time = server_time
+
+    async def moment(self, given: int) -> int:
+        return (await self._wire.rows(f"SELECT {SERVER_NOW}"))[0][0] if self._server_time else given
+
+
+class PostgresPort:
+    """Runs transactions on connections of a pool. There is no lock around it."""
+
+    def __init__(self, pool: Pool, place: str, sql: Statements, options: Options, baton: Baton | None) -> None:
+        self.place = place
+        self.sql = sql
+        self._pool = pool
+        self._options = options
+        self._waiting: Callable[[], AbstractContextManager[None]] = baton.laid_down if baton else nullcontext
+        self._pid = os.getpid()
+        self._closed = False
+        self._lent_now = 0
+
+    async def write(self, job: Job[T]) -> T:
+        return await self._lent(lambda wire: self._transaction(wire, job, _WRITE))
+
+    async def read(self, job: Job[T], *, alone: bool = False) -> T:
+        if alone:
+            return await self._lent(lambda wire: job(self._on(wire)))
+        return await self._lent(lambda wire: self._transaction(wire, job, _READ))
+
+    async def save(self, statement: str, values: Row) -> list[Row]:
+        """Run one statement that is its own transaction."""
+
+        async def alone(wire: Wire) -> list[Row]:
+            try:
+                return await wire.rows(statement, values)
+            except Exception as exc:
+                raise self._in_doubt(exc, None) from exc
+
+        return await self._lent(alone)
+
+    def _on(self, wire: Wire) -> PostgresTransaction:
+        return PostgresTransaction(wire, self.sql, self._options.server_time)
+
+    async def _transaction(self, wire: Wire, job: Job[T], begin: str) -> T:
+        await wire.run(begin)
+        try:
+            value = await job(self._on(wire))
+        except Exception:
+            with suppress(Exception):
+                await wire.run("ROLLBACK")
+            raise
+        try:
+            await wire.run("COMMIT")
+        except Exception as exc:
+            raise self._in_doubt(exc, value) from exc
+        return value
+
+    def _in_doubt(self, exc: Exception, value: Any) -> BaseException:
+        """A connection that is lost during a commit leaves open whether it was made."""
+        error = translated(self.place, exc)
+        return CommitUnknown(self.place, error.reason, value) if isinstance(error, ServerGone) else error
+
+    async def _lent(self, use: Callable[[Wire], Awaitable[T]]) -> T:
+        check_usable(self.place, self._pid, self._closed)
+        with self._waiting():
+            wire = await self._get()
+            self._lent_now += 1
+            try:
+                return await use(wire)
+            except Exception as exc:
+                await self._note(wire, exc)
+                raise self._told(exc) from exc
+            except BaseException:
+                with suppress(Exception):
+                    await wire.discard()  # cancelled halfway: what it would answer next is anybody's guess
+                raise
+            finally:
+                self._lent_now -= 1
+                await self._pool.put(wire)
+
+    async def _note(self, wire: Wire, exc: Exception) -> None:
+        """After an error: a pooler that mixes up prepared statements is not given any more of them."""
+        cause = exc.__cause__ if isinstance(exc, StorageError) and exc.__cause__ else exc
+        if sqlstate(cause) in UNPREPARED:
+            self._pool.prepare = False
+        if isinstance(translated(self.place, exc), (ServerGone, CommitUnknown)) or self._pool.prepare is False:
+            with suppress(Exception):
+                await wire.discard()
+
+    def _told(self, exc: BaseException) -> BaseException:
+        return translated(self.place, exc)
+
+    async def _get(self) -> Wire:
+        """A connection, within the time that the options allow."""
+        ends = time.monotonic() + self._options.pool_timeout
+        while True:
+            left = ends - time.monotonic()
+            try:
+                return await self._pool.get(max(left, 0.01))
+            except Exception as exc:
+                check_usable(self.place, self._pid, self._closed)
+                if type(exc).__name__ not in ("PoolTimeout", "TimeoutError"):
+                    raise self._told(exc) from exc
+                if left <= 0 or not self._lent_now:
+                    raise self._nothing_free() from exc
+
+    def _nothing_free(self) -> StorageError:
+        """All connections are lent and stay so, or none can be made: the server is not there."""
+        waited, most = self._options.pool_timeout, self._options.pool_max
+        busy = f"no connection became free within {waited} s (pool_max={most})"
+        return ServerGone(self.place, busy if self._lent_now else "the server does not answer")
+
+    async def pause(self, seconds: float) -> None:
+        with self._waiting():
+            await self._pool.pause(seconds)
+
+    async def disk_bytes(self) -> int:
+        tables = f"{_DISK}c.relnamespace = '\"{self._options.schema}\"'::regnamespace"
+        return (await self.read(lambda tx: tx.rows(tables), alone=True))[0][0]
+
+    async def close(self) -> None:
+        if self._closed or self._pid != os.getpid():
+            self._closed = True
+            return
+        self._closed = True
+        await self._pool.close()

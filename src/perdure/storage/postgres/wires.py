@@ -1,0 +1,102 @@
+"""One connection, whichever driver it is of: rows and counts, nothing else."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Protocol
+
+from perdure.storage.sql.rows import Row
+
+_IDLE = 0  # libpq's PQTRANS_IDLE
+
+
+class Wire(Protocol):
+    """A connection that is lent for one transaction."""
+
+    async def rows(self, sql: str, values: Row = ()) -> list[Row]:
+        """Run a statement and return all its rows."""
+        ...
+
+    async def run(self, sql: str, values: Row = ()) -> int:
+        """Run a statement and return how many rows it changed."""
+        ...
+
+    async def discard(self) -> None:
+        """Close the connection: nobody knows what state it is in."""
+        ...
+
+
+class _Psycopg:
+    """What both kinds of connections of psycopg have."""
+
+    def __init__(self, connection: Any, cursor: Any, prepare: bool, borrowed: bool) -> None:
+        from psycopg.rows import tuple_row
+
+        self.connection = connection
+        self.borrowed = borrowed  # its owner wants it back without autocommit
+        self._prepare = None if prepare else False
+        self._cursor: Any = cursor(connection, row_factory=tuple_row)
+        self._since = time.monotonic()
+
+    def is_idle(self) -> bool:
+        """Whether it is in working order and in no transaction."""
+        return self.connection.pgconn.transaction_status == _IDLE
+
+    def age(self) -> float:
+        """Seconds since it was taken from its pool."""
+        return time.monotonic() - self._since
+
+
+class PsycopgWire(_Psycopg):
+    """A connection of psycopg, used in place: its coroutines never wait."""
+
+    def __init__(self, connection: Any, prepare: bool, borrowed: bool) -> None:
+        from psycopg import RawCursor
+
+        super().__init__(connection, RawCursor, prepare, borrowed)
+
+    async def rows(self, sql: str, values: Row = ()) -> list[Row]:
+        return self._cursor.execute(sql, values, prepare=self._prepare, binary=True).fetchall()
+
+    async def run(self, sql: str, values: Row = ()) -> int:
+        return self._cursor.execute(sql, values or None, prepare=self._prepare).rowcount
+
+    async def discard(self) -> None:
+        self.connection.close()
+
+
+class AsyncPsycopgWire(_Psycopg):
+    """A connection of psycopg for an event loop."""
+
+    def __init__(self, connection: Any, prepare: bool, borrowed: bool) -> None:
+        from psycopg import AsyncRawCursor
+
+        super().__init__(connection, AsyncRawCursor, prepare, borrowed)
+
+    async def rows(self, sql: str, values: Row = ()) -> list[Row]:
+        await self._cursor.execute(sql, values, prepare=self._prepare, binary=True)
+        return await self._cursor.fetchall()
+
+    async def run(self, sql: str, values: Row = ()) -> int:
+        await self._cursor.execute(sql, values or None, prepare=self._prepare)
+        return self._cursor.rowcount
+
+    async def discard(self) -> None:
+        await self.connection.close()
+
+
+class AsyncpgWire:
+    """A connection of asyncpg, from a pool that the caller made."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+
+    async def rows(self, sql: str, values: Row = ()) -> list[Row]:
+        return [tuple(record) for record in await self.connection.fetch(sql, *values)]
+
+    async def run(self, sql: str, values: Row = ()) -> int:
+        told = (await self.connection.execute(sql, *values)).rpartition(" ")[2]
+        return int(told) if told.isdigit() else -1
+
+    async def discard(self) -> None:
+        self.connection.terminate()

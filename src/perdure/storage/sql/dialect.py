@@ -1,0 +1,102 @@
+"""Where the databases differ: how things are called, bound, locked and typed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import msgspec
+
+MINUTE = 26  # bits of microseconds that make about one
+
+
+class Types(msgspec.Struct, frozen=True, kw_only=True):
+    """The words of one database for the kinds of columns we have."""
+
+    serial: str  # a number the database counts up
+    place: str  # a number we give: thread * 2^32 + version
+    int: str
+    id: str  # a text of at most 512 characters that an index holds
+    uid: str = ""  # a text of our own making, if it should be shorter than an id
+    key: str = ""  # a key, if it may be longer than an id
+    text: str
+    hash: str  # bytes that an index holds
+    bytes: str
+    user: str
+    computed: str = ""  # columns of `entry` computed from its place
+    minute: str = ""  # a column of `thread` that changes about once a minute, for an index that saves need not touch
+    rowless: str = ""  # after a table whose key is its only order
+    table: str = ""  # after every table
+
+
+class Dialect(msgspec.Struct, frozen=True, kw_only=True):
+    """One database."""
+
+    types: Types
+    bound: Callable[[str], str]  # a statement with `?` for values, as the driver wants it
+    tables: str = "perdure_"  # what stands before the name of a table
+    indexes: str = "perdure_"  # … and of an index
+    lock: str = ""  # keeps a line from changing until the transaction ends
+    thread_of_entry: str = "thread"  # the thread of an entry, as the index over keys has it
+    greatest: str = "max"
+    least: str = "min"
+    new: str = "excluded.{}"  # the value that an insert found taken
+    old: str = "{table}.{column}"  # … and the value that stood there
+    on_taken: str = "ON CONFLICT ({key}) DO UPDATE SET {changes}"
+    on_taken_nothing: str = "ON CONFLICT ({key}) DO NOTHING"
+    partial_indexes: bool = True
+    by_minute: bool = False  # whether the directory is indexed by the minute of `updated_at` only
+    named_columns: str = "namespace, user_id, id"  # a thread's name, as far as an index can hold it
+    lease_columns: str = "namespace, lease_until"  # finds leases that ran out
+    user_read: str = "user_id"  # the user as text, '' for nobody
+    user_bound: str = "?"  # a user as the column wants it
+    user_nobody: str = "user_id = ''"
+    doubts_indexes: bool = False  # whether a thread that was not found is looked for in other indexes too
+    has_meta: str  # one row if the layout was made
+    after: Callable[[str], tuple[str, ...]] = lambda table: ()  # what ALTER TABLE adds to a new table
+
+    @property
+    def newest(self) -> str:
+        """The order of the directory."""
+        return "updated_minute, updated_at, uid" if self.by_minute else "updated_at, uid"
+
+    def newest_before(self, updated: int, uid: str) -> tuple[int | str, ...]:
+        """A place in that order."""
+        return (updated >> MINUTE, updated, uid) if self.by_minute else (updated, uid)
+
+    def table(self, name: str) -> str:
+        """A table as statements name it."""
+        return f"{self.tables}{name}"
+
+    def upsert(self, table: str, columns: str, key: str, changes: dict[str, str]) -> str:
+        """Insert, or change what stands there; `{old}` and `{new}` are the column's values, `{new_x}` that of x."""
+        marks = ", ".join("?" for _ in columns.split(","))
+        insert = f"INSERT INTO {self.table(table)} ({columns}) VALUES ({marks}) "  # noqa: S608  # names of ours
+        if not changes:
+            return insert + self.on_taken_nothing.format(key=key, any=columns.split(",")[0])
+        sets = ", ".join(f"{name} = {self._change(table, name, text)}" for name, text in changes.items())
+        return insert + self.on_taken.format(key=key, changes=sets)
+
+    def _change(self, table: str, column: str, text: str) -> str:
+        def value(found: re.Match[str]) -> str:
+            name = found[2] or column
+            is_new = found[1] == "new"
+            return self.new.format(name) if is_new else self.old.format(table=self.tables + table, column=name)
+
+        return re.sub(r"\{(old|new)(?:_(\w+))?\}", value, text)
+
+
+def numbered(text: str) -> str:
+    """`?` as `$1`, `$2` …"""
+    count = iter(range(1, text.count("?") + 1))
+    return re.sub(r"\?", lambda _: f"${next(count)}", text)
+
+
+def unchanged(text: str) -> str:
+    """`?` as it is."""
+    return text
+
+
+def percent(text: str) -> str:
+    """`?` as `%s`."""
+    return text.replace("%", "%%").replace("?", "%s")

@@ -1,0 +1,29 @@
+"""SQLite's words."""
+
+from __future__ import annotations
+
+from perdure.storage.sql.dialect import Dialect, Types, unchanged
+from perdure.storage.sql.statements import Statements
+
+TYPES = Types(
+    serial="INTEGER PRIMARY KEY",
+    place="INTEGER PRIMARY KEY",
+    int="INTEGER",
+    id="TEXT",
+    text="TEXT",
+    hash="BLOB",
+    bytes="BLOB",
+    user="TEXT NOT NULL",
+    computed=""",
+  thread           INTEGER GENERATED ALWAYS AS ("row" >> 32) VIRTUAL,
+  version          INTEGER GENERATED ALWAYS AS ("row" & 4294967295) VIRTUAL""",
+    rowless=" WITHOUT ROWID",
+)
+
+DIALECT = Dialect(
+    types=TYPES,
+    bound=unchanged,
+    doubts_indexes=True,
+    has_meta="SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'perdure_meta'",
+)
+STATEMENTS = Statements(DIALECT)

@@ -1,0 +1,149 @@
+"""Faults in one storage, or in what the databases share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perdure.storage import lineage, memory
+from perdure.storage.file import history, log, reading
+from perdure.storage.file import store as file_store
+from perdure.storage.file import writing as file_writing
+from perdure.storage.sql import reading as sql_reading
+from perdure.storage.sql import writing as sql_writing
+from perdure.storage.sqlite import connection
+from tests.mutants.planting import replace, restate, with_changes
+
+NO_USER = (r"t\.user_id = (\S+)", r"(\1 || '') IS NOT NULL")
+NOTHING = ("WHERE", "WHERE 1 = 0 AND")
+
+
+def no_grace() -> None:
+    for module in (memory, sql_writing, file_store):
+        module.BLOB_GRACE = 0
+
+
+def memory_forgets_keys() -> None:
+    again = memory.MemoryStorage._again
+    memory.MemoryStorage._again = lambda self, log, write: again(self, log, with_changes(write, idem_key=None))
+
+
+def file_forgets_keys() -> None:
+    again = file_writing._again
+    file_writing._again = lambda log, write: again(log, with_changes(write, idem_key=None))
+
+
+def sql_forgets_keys() -> None:
+    restate("ENTRY_BY_KEY", *NOTHING)
+
+
+def memory_forgets_retries() -> None:
+    memory.MemoryStorage._retried = lambda self, log, write: None
+
+
+def file_forgets_retries() -> None:
+    file_writing._retried = lambda log, write: None
+
+
+def sql_forgets_retries() -> None:
+    restate("ENTRY_BY_WRITE", *NOTHING)
+
+
+def memory_lists_backwards() -> None:
+    marks = memory.MemoryStorage._marks
+    memory.MemoryStorage._marks = lambda self, log: marks(self, log)[::-1]
+
+
+def file_lists_backwards() -> None:
+    checkpoints = history.History.checkpoints
+    history.History.checkpoints = lambda self: checkpoints(self)[::-1]
+
+
+def sql_lists_backwards() -> None:
+    restate("checkpoints", r'ORDER BY c."row" DESC', 'ORDER BY c."row"')
+
+
+def memory_shows_everybodys() -> None:
+    visible = memory.MemoryStorage._visible
+    memory.MemoryStorage._visible = lambda self, namespace, user: visible(self, namespace, None)
+
+
+def file_shows_everybodys() -> None:
+    reading._belongs = lambda key, namespace, user: key.namespace == namespace
+
+
+def sql_lists_everybodys() -> None:
+    restate("user_checkpoints", *NO_USER)
+
+
+def sql_finds_everybodys() -> None:
+    restate("checkpoint", *NO_USER)
+
+
+def memory_restores_the_future() -> None:
+    newest = memory.MemoryStorage._newest_snapshot
+    memory.MemoryStorage._newest_snapshot = lambda self, log, at: newest(self, log, log.row.head)
+
+
+def file_restores_the_future() -> None:
+    newest = reading._newest_snapshot
+    reading._newest_snapshot = lambda logs, found, at: newest(logs, found, found.row.head)
+
+
+def sql_restores_the_future() -> None:
+    newest = sql_reading._newest_snapshot
+
+    async def later(tx: Any, found: Any, *rest: Any) -> Any:
+        return await newest(tx, [(owner, lineage.Span(span.low, owner.row.head)) for owner, span in found], *rest)
+
+    sql_reading._newest_snapshot = later
+
+
+def sql_frees_parents_at_once() -> None:
+    restate("NEEDED_BY_FORKS", *NOTHING)
+
+
+def memory_frees_parents_at_once() -> None:
+    trim = memory._trim
+    replace(trim, lambda log, version: trim(log, version - 1))
+
+
+def file_is_not_synced() -> None:
+    """The commit itself: lines are written and acknowledged, but nobody waits for the disk."""
+    for name in ("_append", "append"):
+        append = getattr(log.Log, name, None)
+        if append is not None:
+            setattr(log.Log, name, _without_sync(append))
+
+
+def _without_sync(method: Any) -> Any:
+    def lazy(self: Any, *arguments: Any) -> Any:
+        file = self._file
+        self._file = _Lazy(file)
+        try:
+            return method(self, *arguments)
+        finally:
+            self._file = file if isinstance(self._file, _Lazy) else self._file
+
+    return lazy
+
+
+class _Lazy:
+    """A file that does not sync."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def sync(self) -> None: ...
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def sqlite_is_not_synced() -> None:
+    connect = connection.Connection._connect
+
+    def lazy(self: Any) -> Any:
+        self._synchronous = "OFF"
+        return connect(self)
+
+    connection.Connection._connect = lazy
