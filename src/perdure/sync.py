@@ -195,6 +195,10 @@ class Perdure:
         """How many bytes everything takes."""
         return self._run(self._store.sizes())
 
+    def warm(self, users: Iterable[UserId], *, threads: int = 3) -> int:
+        """Bring the newest threads of these users into Redis, and return how many there are now."""
+        return self._run(self._store.warm(users, threads=threads))
+
     def close(self) -> None:
         """Let go of files and connections; a second call does nothing. In a forked child it only forgets them."""
         if self._run.is_inherited():

@@ -9,7 +9,7 @@ import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psycopg
@@ -18,12 +18,15 @@ from perdure.storage.contract import Schema, Storage
 from perdure.storage.file.layout import MARKER
 from perdure.storage.file.store import FileStorage
 from perdure.storage.memory import MemoryStorage
+from perdure.storage.mysql.store import MysqlStorage
 from perdure.storage.ports import InPlace, Worker
 from perdure.storage.postgres.options import Options
 from perdure.storage.postgres.store import PostgresStorage
 from perdure.storage.sqlite.store import SqliteStorage
 from perdure.testing.contract import Mode
-from perdure.testing.servers import require, shared_postgres
+from perdure.testing.servers import require, shared_mariadb, shared_postgres
+from tests.storage.hot import Heard, hot
+from tests.storage.mysql import run_mysql
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +65,25 @@ def postgres(mode: Mode, folder: Path) -> Backend:
     )
 
 
+def mysql(mode: Mode, folder: Path) -> Backend:
+    server, name = require(shared_mariadb), f"contract_{os.getpid()}_{next(_NUMBERS)}"
+    url = server.database(name)
+    return Backend(
+        open=lambda: MysqlStorage(url, mode=mode, server_time=False, retry_seconds=2),
+        set_schema=lambda schema: _bend_mysql(url, schema),
+        clear=lambda: server.drop(name),
+    )
+
+
+def _bend_mysql(url: str, schema: Schema) -> None:
+    for name in ("schema", "min_reader", "min_writer"):
+        run_mysql(url, f"UPDATE perdure_meta SET value = '{getattr(schema, name)}' WHERE name = '{name}'")
+
+
+def behind_redis(inner: Backend, mode: Mode) -> Backend:
+    return replace(inner, open=lambda: hot(inner.open(), mode, Heard()))
+
+
 _NUMBERS = itertools.count()
 
 
@@ -85,6 +107,9 @@ BACKENDS: dict[str, Callable[[Mode, Path], Backend]] = {
     "file": file,
     "sqlite": sqlite,
     "postgres": postgres,
+    "mysql": mysql,
+    "hot_sqlite": lambda mode, folder: behind_redis(sqlite(mode, folder), mode),
+    "hot_postgres": lambda mode, folder: behind_redis(postgres(mode, folder), mode),
 }
 MODES: tuple[Mode, ...] = ("sync", "async")
 

@@ -60,3 +60,15 @@ class TestSqlite(OnBackend, StorageContract, LayoutContract):
 
 class TestPostgres(OnBackend, StorageContract, LayoutContract):
     name = "postgres"
+
+
+class TestMysql(OnBackend, StorageContract, LayoutContract):
+    name = "mysql"
+
+
+class TestHotSqlite(OnBackend, StorageContract, LayoutContract):
+    name = "hot_sqlite"
+
+
+class TestHotPostgres(OnBackend, StorageContract, LayoutContract):
+    name = "hot_postgres"

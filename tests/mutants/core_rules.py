@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.core import checkpoint, digest, writes
+from perdure.core import checkpoint, digest, transfer, writes
 from perdure.core.errors import LeaseHeldError, LeaseLostError, VersionConflictError
 from perdure.core.writes import Write
 from perdure.storage import lineage
@@ -89,6 +89,18 @@ def no_chain_check() -> None:
 def no_payload_check() -> None:
     unseal = digest.unseal
     replace(digest.body_of, lambda thread_id, entry: unseal(entry.payload or b""))
+
+
+def copies_are_not_checked() -> None:
+    replace(transfer.check, lambda copy: None)
+
+
+def any_thread_is_brought_up() -> None:
+    replace(transfer.standing_until, lambda standing, copy: min(standing.head, copy.row.head) if standing else 0)
+
+
+def keys_are_twice_in_a_past() -> None:
+    replace(transfer._cuts, lambda copy: [copy.inherited] if copy.inherited else [])
 
 
 def metadata_is_not_compared() -> None:

@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 from tests.contract.backends import BACKENDS
 from tests.mutants import core_rules, storages
-from tests.mutants.one_statement import IN_ONE_STATEMENT
+from tests.mutants.one_statement import ON_ANY_LINE, ON_KNOWN_LINES
 from tests.mutants.planting import Plant
 
 CONTRACT = "tests/contract/test_contract.py"
 DAMAGE = "tests/contract/test_damage.py"
 DURABLE = "tests/contract/test_durable.py"
+ANSWERS = "tests/crash/test_lost_answers.py"
 POWER = "tests/storage/test_file_power_loss.py"
 
 
@@ -44,6 +45,9 @@ IN_CORE: dict[str, Fault] = {
     "chain not computed": Fault(core_rules.no_chain, "chain_digest"),
     "chain check dropped": Fault(core_rules.no_chain_check, "", DAMAGE),
     "payload digest check dropped": Fault(core_rules.no_payload_check, "", DAMAGE),
+    "copies not checked": Fault(core_rules.copies_are_not_checked, "damaged_copy"),
+    "copies of other threads taken": Fault(core_rules.any_thread_is_brought_up, "own_way or key_that_is_taken"),
+    "keys twice in a past": Fault(core_rules.keys_are_twice_in_a_past, "TestSqlite and keys_of_the_past"),
     "metadata filter dropped": Fault(core_rules.metadata_is_not_compared, "metadata or missing_key"),
     "metadata types mixed up": Fault(core_rules.metadata_types_are_mixed_up, "exact_type or missing_key"),
     "checkpoint filters dropped": Fault(core_rules.filters_are_ignored, "Filter or matched or window or conditions"),
@@ -65,6 +69,8 @@ IN_STORAGES: dict[str, Fault] = {
     "parents freed too early: memory": Fault(storages.memory_frees_parents_at_once, "TestMemory and outlives"),
     "sync dropped: file": Fault(storages.file_is_not_synced, "", POWER),
     "sync dropped: sqlite": Fault(storages.sqlite_is_not_synced, "", DURABLE),
+    "lost answers are failures: postgres": Fault(storages.postgres_takes_lost_answers_for_failures, "once", ANSWERS),
+    "what landed is not looked for: postgres": Fault(storages.postgres_never_looks_for_what_landed, "once", ANSWERS),
 }
 # In what the databases share.
 IN_SQL: dict[str, tuple[Plant, str]] = {
@@ -94,5 +100,6 @@ FAULTS: dict[str, Fault] = {
         for each in SERVERS
         if fault.where == CONTRACT
     },
-    **{f"{name}: one statement": _on("postgres", *fault) for name, fault in IN_ONE_STATEMENT.items()},
+    **{f"{name}: known line": _on("postgres", *fault) for name, fault in ON_KNOWN_LINES.items()},
+    **{f"{name}: any line": _on("postgres", *fault) for name, fault in ON_ANY_LINE.items()},
 }

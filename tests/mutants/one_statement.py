@@ -1,81 +1,86 @@
-"""Faults in the save that is one statement on PostgreSQL: a WHEN, a condition, a lock or a column of it is left out."""
+"""Faults in the save that is one statement on PostgreSQL: a condition, a lock or a column of it is left out.
+
+Two statements do it: one moves a line that this process knows, the other judges any line. What only one of them would
+let pass is refused by the other, by a unique index or by the slow way: some conditions are there for speed alone, and
+leaving those out is no fault.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from perdure.storage.postgres import saving
-from tests.mutants.planting import Plant, rewrite
+from tests.mutants.planting import Plant
+
+MOVE, JUDGE = "move", "judge"
 
 
-def judge(old: str, new: str) -> Plant:
-    """Change how a write is judged and the line moved."""
-    return lambda: rewrite(saving, "_JUDGE", old, new)
-
-
-def move(old: str, new: str) -> Plant:
-    """Change how a known line is moved."""
-    return lambda: rewrite(saving, "_MOVE", old, new)
-
-
-def mark(old: str, new: str) -> Plant:
-    """Change how the checkpoint is added."""
-    return lambda: rewrite(saving, "_MARK", old, new)
-
-
-def both(*plants: Plant) -> Plant:
-    """Break the two ways at once: what one of them lets pass, the other would still refuse."""
+def _changed(which: str, old: str, new: str) -> Plant:
+    """Change the text of one of the statements."""
 
     def plant() -> None:
-        for each in plants:
-            each()
+        number: Callable[[str], saving.Statement] = saving._numbered
+
+        def otherwise(text: str) -> saving.Statement:
+            is_it = which == (JUDGE if "AS verdict" in text else MOVE)
+            return number(text.replace(old, new) if is_it else text)
+
+        saving._numbered = otherwise
 
     return plant
 
 
+def move(old: str, new: str) -> Plant:
+    """Change how a known line is moved."""
+    return _changed(MOVE, old, new)
+
+
+def judge(old: str, new: str) -> Plant:
+    """Change how a write is judged and its line moved."""
+    return _changed(JUDGE, old, new)
+
+
 def never(condition: str) -> Plant:
-    """Drop a WHEN."""
+    """Drop a WHEN; the values in it keep their types."""
     return judge(f"WHEN {condition}", f"WHEN false AND {condition}")
 
 
-def no_chain(way: str, line: str, moment: str) -> Plant:
-    head = f"sha256({line}head_digest || int8send({line}head + 1) || int8send({moment}) || :rest || :digest)"
-    return lambda: rewrite(saving, way, head, f"coalesce({line}head_digest, :rest || :digest)")
-
-
-RENEWAL = "greatest(j.lease_until, {until})"
+MOVED_CHAIN = "sha256(head_digest || int8send(head + 1) || int8send(greatest(now, updated_at)) || :rest || :digest)"
+JUDGED_CHAIN = "sha256(j.head_digest || int8send(j.head + 1) || int8send(j.moment) || :rest || :digest)"
 # What is broken, and words of the tests of the contract that have to notice.
-IN_ONE_STATEMENT: dict[str, tuple[Plant, str]] = {
-    "another thread is written": (both(never("uid <> :uid"), move(" AND uid = :uid", "")), "made_again_by_another"),
+ON_KNOWN_LINES: dict[str, tuple[Plant, str]] = {
+    "another head is moved": (move("head = :head", "head >= 0"), "known"),
+    "a deleted line is moved": (move("name_key IS NOT NULL", "true"), "forks_still_need"),
+    "a late run writes": (move("epoch = :epoch AND", ""), "late_writer"),
+    "a run that gave up writes": (move("AND lease_owner IS NOT NULL", ""), "late_writer"),
+    "a run holds nobody back": (move("(lease_owner IS NULL OR lease_until <= now)", "true"), "waits_for_the_run"),
+    "a run ends a moment early": (move("lease_until <= now", "lease_until <= now + 1"), "waits_for_the_run"),
+    "chain not computed": (move(MOVED_CHAIN, "head_digest"), "chain_digest"),
+    "time goes back": (move("greatest(now, updated_at)", "now"), "times_of_a_known"),
+    "the lease is not renewed": (move("greatest(lease_until, :until)", "lease_until"), "renews_the_lease"),
+    "the lease is cut short": (move("greatest(lease_until, :until)", ":until"), "renews_the_lease"),
+    "messages change the state": (move("WHEN :changes::boolean", "WHEN true"), "changes_no_state"),
+    "the last checkpoint stays": (move("last_checkpoint = :mark", "last_checkpoint = NULL"), "follow_each_other"),
+    "the parent is dropped": (move("coalesce(:mark_parent, :last_mark)", ":mark_parent"), "follow_each_other"),
+    "a given parent is dropped": (move("coalesce(:mark_parent, :last_mark)", ":last_mark"), "follow_each_other"),
+    "a given version is dropped": (move("coalesce(:mark_version, m.head)", "m.head"), "follow_each_other"),
+}
+ON_ANY_LINE: dict[str, tuple[Plant, str]] = {
+    "another thread is written": (never("uid <> :uid"), "made_again_by_another"),
     "a late run writes": (never(":epoch::bigint IS NOT NULL"), "late_writer"),
     "a run that gave up writes": (judge(" OR lease_owner IS NULL)", ")"), "late_writer"),
     "a run holds nobody back": (never(":epoch IS NULL AND lease_owner"), "waits_for_the_run"),
     "a run ends a moment early": (judge("lease_until > now", "lease_until > now + 1"), "waits_for_the_run"),
     "a stale writer wins": (never("head_state_version <> :expected"), "stale_writer or one_wins"),
-    "a head that moved is moved": (move(" AND head = :head", ""), "stale or one_wins or together or once"),
-    "a deleted thread is written": (move(" AND name_key IS NOT NULL", ""), "delet"),
-    "a known line ignores leases": (move("AND {free}", "AND ({free} OR true)"), "late_writer or waits_for_the_run"),
-    "a known line forgets keys": (move("{unused}", ""), "key"),
     "no lock": (judge("FOR NO KEY UPDATE", ""), "next_claim"),
-    "chain not computed": (no_chain("_JUDGE", "j.", "j.moment"), "chain_digest"),
-    "chain of a known line not computed": (no_chain("_MOVE", "", "greatest(now, updated_at)"), "chain_digest"),
-    "time goes back": (
-        both(
-            judge("greatest(now, updated_at)", "now"),
-            move("updated_at = greatest(now, updated_at)", "updated_at = now"),
-        ),
-        "times_of_a_known",
-    ),
-    "the lease is not renewed": (judge(RENEWAL, "j.lease_until"), "renews_the_lease"),
-    "a known lease is not renewed": (move("= {lease}", "= lease_until"), "renews_the_lease"),
-    "the lease is cut short": (judge(RENEWAL, "{until}"), "renews_the_lease"),
-    "others renew the lease": (judge("CASE WHEN :epoch IS NULL", "CASE WHEN :epoch < 0"), "renews_the_lease"),
-    "messages change the state": (
-        both(judge(":changes::boolean", "true"), move(":changes::boolean", "true")),
-        "changes_no_state",
-    ),
-    "the last checkpoint stays": (
-        both(judge("= {last}", "= coalesce(j.last_checkpoint, {last})"), move("= {last}", "= last_checkpoint")),
-        "each_",
-    ),
-    "the parent is dropped": (mark("{parent}", ":mark_parent"), "follow_each_other"),
-    "a given version is dropped": (mark("coalesce(:mark_version, m.head)", "m.head"), "follow_each_other"),
+    "chain not computed": (judge(JUDGED_CHAIN, "j.head_digest"), "chain_digest"),
+    "time goes back": (judge("greatest(now, updated_at)", "now"), "times_of_a_known"),
+    "the lease is not renewed": (judge("greatest(j.lease_until, :until)", "j.lease_until"), "renews_the_lease"),
+    "the lease is cut short": (judge("greatest(j.lease_until, :until)", ":until"), "renews_the_lease"),
+    "others renew the lease": (judge("CASE WHEN :epoch IS NULL THEN j", "CASE WHEN :epoch < 0 THEN j"), "renews_the_"),
+    "messages change the state": (judge("WHEN :changes::boolean", "WHEN true"), "changes_no_state"),
+    "the last checkpoint stays": (judge("last_checkpoint = :mark", "last_checkpoint = NULL"), "follow_each_other"),
+    "the parent is dropped": (judge("coalesce(:mark_parent, j.last_checkpoint)", ":mark_parent"), "follow_each_other"),
+    "a given parent is dropped": (judge("coalesce(:mark_parent, j", "coalesce(NULL, j"), "follow_each_other"),
+    "a given version is dropped": (judge("coalesce(:mark_version, m.head)", "m.head"), "follow_each_other"),
 }

@@ -8,6 +8,9 @@ from perdure.storage import lineage, memory
 from perdure.storage.file import history, log, reading
 from perdure.storage.file import store as file_store
 from perdure.storage.file import writing as file_writing
+from perdure.storage.postgres.errors import translated
+from perdure.storage.postgres.transactions import PostgresPort
+from perdure.storage.sql import doubts
 from perdure.storage.sql import reading as sql_reading
 from perdure.storage.sql import writing as sql_writing
 from perdure.storage.sqlite import connection
@@ -147,3 +150,16 @@ def sqlite_is_not_synced() -> None:
         return connect(self)
 
     connection.Connection._connect = lazy
+
+
+def postgres_takes_lost_answers_for_failures() -> None:
+    """A commit in doubt is made again, as if it could not stand."""
+    PostgresPort._in_doubt = lambda self, exc, value: translated(self.place, exc)
+
+
+def postgres_never_looks_for_what_landed() -> None:
+    async def absent(*asked: Any) -> None:
+        return None
+
+    for name in ("landed", "line_changed", "is_gone"):
+        setattr(doubts, name, absent)

@@ -15,13 +15,14 @@ import pytest
 
 from perdure.core.digest import GENESIS, body_of, verify_links
 from perdure.core.entries import Entry
-from perdure.core.errors import PerdureError
+from perdure.core.errors import ConflictError, PerdureError
 from perdure.core.identity import ThreadKey
 from perdure.core.threads import ThreadPatch, ThreadQuery, ThreadRow
 from perdure.core.writes import Appended, Write
 from perdure.storage.drive import drive
 from perdure.storage.file.store import FileStorage
 from perdure.storage.ports import InPlace
+from perdure.storage.transfer import take
 from perdure.testing.clock import ManualClock
 from perdure.testing.powerloss import PowerLossDisk, PowerLost
 from perdure.testing.scribe import MESSAGE, STATE, Scribe, blob_of, snapshot_of
@@ -44,6 +45,7 @@ class Play:
         self.blobs: dict[bytes, bytes] = {}
         self.pending: Write | None = None  # asked for when the power went
         self.doubt: ThreadKey | None = None  # a thread whose last request was not answered
+        self.copied: list[Entry] | None = None  # what that request would have made of it, if it put a copy there
         self.boot()
 
     def boot(self) -> None:
@@ -56,6 +58,7 @@ class Play:
         drive(self.storage.setup())
         choices: list[Callable[[ThreadKey], None]] = [
             *[self.save] * 6, self.snapshot, self.claim, self.release, self.fork, self.delete, self.look,
+            self.copy,
         ]  # fmt: skip
         for _ in range(steps):
             self.random.choice(choices)(self.random.choice(KEYS))
@@ -110,6 +113,17 @@ class Play:
             self.logs[target] = self.logs[key][:at]
             self.doubt = None
 
+    def copy(self, key: ThreadKey) -> None:
+        """Put a copy where nothing is, or bring one up that is the beginning of it."""
+        target = self.random.choice(KEYS)
+        if key in self.rows and target != key:
+            copy = drive(take(self.storage, key, spare_uid=self.scribe.uid())).under(target)
+            self.doubt, self.copied = target, self.logs[key]
+            with suppress(ConflictError):  # another thread is there, or somebody runs it: nothing changed
+                self.rows[target] = drive(self.storage.put_thread(copy))
+                self.logs[target] = self.logs[key]
+            self.doubt = self.copied = None
+
     def delete(self, key: ThreadKey) -> None:
         if key in self.rows and self.random.random() < 0.5:
             self.doubt = key
@@ -157,6 +171,8 @@ def check_the_thread_in_doubt(play: Play) -> None:
         assert found[: len(known)] == known
         assert len(found) in (len(known), len(known) + len(play.pending.entries))
         assert all(entry.write_id == play.pending.write_id for entry in found[len(known) :])
+    elif play.copied is not None:
+        assert found in (known, play.copied)
     elif found:
         assert known == [] or found == known  # deleted or not, forked or not, claimed or not
 
@@ -183,7 +199,7 @@ def adopt(play: Play) -> None:
             play.logs.pop(key, None)
         else:
             play.rows[key], play.logs[key] = row, drive(play.storage.entries(key))
-    play.doubt = play.pending = None
+    play.doubt = play.pending = play.copied = None
 
 
 @pytest.mark.parametrize("seed", range(LOSSES))

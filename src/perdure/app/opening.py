@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from perdure.app.options import HOT, hint
-from perdure.app.servers import check_address, masked, postgres
+from perdure.app.clock import SystemClock, SystemRandomness
+from perdure.app.options import hint
+from perdure.app.servers import Asked, Mode, check_address, hot, masked, mysql, postgres
 from perdure.core.errors import InvalidUrlError
-from perdure.core.ports import Telemetry
-from perdure.storage.baton import Baton
+from perdure.core.ports import Silence, Telemetry
 from perdure.storage.contract import Storage
 
-Mode = Literal["sync", "async"]
 _SYNCHRONOUS = ("FULL", "NORMAL", "EXTRA")
 _SCHEMES = ("memory", "file", "sqlite", "postgresql", "mysql")
-_SERVERS = ("postgresql", "mysql")
+_SERVERS = {"postgresql": postgres, "mysql": mysql}
 _ALIASES = {"postgres": "postgresql", "mariadb": "mysql"}
 
 
@@ -102,21 +101,22 @@ def _sqlite_path(url: str, body: str) -> str:
 _PATHS = {"memory": _memory_path, "file": _file_path, "sqlite": _sqlite_path}
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """How a storage is to be opened."""
-
-    mode: Mode
-    options: dict[str, Any]
-    own_clock: bool = False  # the caller's clock counts, also where a server has one
-    baton: Baton | None = None  # what threads that share a store take turns with
-    telemetry: Telemetry
-
-
 def open_storage(address: Address, asked: Asked) -> Storage:
-    """Choose and make the storage of an address."""
-    options = {name: value for name, value in asked.options.items() if name not in ("hot", *HOT)}
-    if address.scheme == "postgresql":
-        return postgres(address.url, options, asked.mode, asked.own_clock, asked.baton, asked.telemetry)
+    """Choose and make the storage of an address, with Redis in front where that is asked for."""
+    storage = _storage(address, asked)
+    return hot(storage, asked) if "hot" in asked.options else storage
+
+
+def plain_storage(address: Address, options: dict[str, Any]) -> Storage:
+    """A storage for synchronous callers, on the system's clock and without anybody listening."""
+    clock, randomness = SystemClock(), SystemRandomness()
+    asked = Asked(mode="sync", options=options, clock=clock, randomness=randomness, telemetry=Silence())
+    return open_storage(address, asked)
+
+
+def _storage(address: Address, asked: Asked) -> Storage:
+    if address.scheme in _SERVERS:
+        return _SERVERS[address.scheme](address.url, asked)
     if address.scheme == "sqlite":
         return _sqlite(address, asked.mode, asked.telemetry)
     _refuse_unknown(address, ())

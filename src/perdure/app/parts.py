@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from perdure.app.clock import SystemClock, SystemRandomness
-from perdure.app.opening import Address, Asked, Mode, open_storage
-from perdure.app.users import Users
+from perdure.app.opening import Address, open_storage
+from perdure.app.servers import Asked, Mode
+from perdure.app.users import UserId, Users
 from perdure.checkpoints.engine import Engine
 from perdure.checkpoints.points import Points
+from perdure.core.errors import InvalidInputError
 from perdure.core.ports import Clock, Randomness, Silence, Telemetry
 from perdure.sessions.messages import Messages
 from perdure.storage.baton import Baton
@@ -34,12 +37,16 @@ class Parts:
         self.telemetry = telemetry or Silence()
         self.clock = clock or SystemClock()
         self.users = Users(options.get("user_id_type", "string"))
-        asked = Asked(mode=mode, options=options, own_clock=clock is not None, baton=baton, telemetry=self.telemetry)
+        randomness = randomness or SystemRandomness()
+        asked = Asked(
+            mode=mode, options=options, clock=self.clock, randomness=randomness, own_clock=clock is not None,
+            baton=baton, telemetry=self.telemetry,
+        )  # fmt: skip
         self.storage = open_storage(address, asked)
         self.engine = Engine(
             self.storage,
             clock=self.clock,
-            randomness=randomness or SystemRandomness(),
+            randomness=randomness,
             telemetry=self.telemetry,
             cache_bytes=cache_bytes,
         )
@@ -53,3 +60,12 @@ class Parts:
         if not self._ready:
             await self.storage.setup(self._migrate)
             self._ready = True
+
+    async def warm(self, namespace: str, users: Iterable[UserId], threads: int) -> int:
+        """Bring threads of users into the hot layer."""
+        from perdure.storage.hot.store import HotStorage
+
+        if not isinstance(self.storage, HotStorage):
+            raise InvalidInputError("there is no hot layer to warm: open the store with hot='redis://…'")
+        await self.ready()
+        return await self.storage.warm(namespace, [self.users.key(user) for user in users], threads)

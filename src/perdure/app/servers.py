@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
+
+from perdure.app.options import HOT, POSTGRES, SERVERS
 from perdure.core.errors import InvalidUrlError
-from perdure.core.ports import Telemetry
+from perdure.core.ports import Clock, Randomness, Telemetry
 from perdure.storage.baton import Baton
 from perdure.storage.contract import Storage
+
+Mode = Literal["sync", "async"]
 
 
 def masked(url: str) -> str:
     """The address without what may be a password."""
     secret, at, rest = url.rpartition("@")
     return f"{secret.partition(':')[0]}://…@{rest}" if at else url
+
+
+def place(url: str) -> str:
+    """The address for people: host and database, nothing that may be a password."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    # A password that was not quoted may hold any of / ? #: whatever comes before an @ is not shown.
+    hidden = "@" in parts.query + parts.fragment
+    return f"{parts.scheme}://" + ("…" if hidden else (parts.netloc + parts.path).rpartition("@")[2])
 
 
 def check_address(url: str) -> None:
@@ -29,12 +44,45 @@ def check_address(url: str) -> None:
         raise InvalidUrlError(masked(url), "port 0 is no port")
 
 
-def postgres(
-    url: str, options: dict[str, Any], mode: str, own_clock: bool, baton: Baton | None, telemetry: Telemetry
-) -> Storage:
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """How a storage is to be opened."""
+
+    mode: Mode
+    options: dict[str, Any]
+    clock: Clock
+    randomness: Randomness
+    own_clock: bool = False  # the caller's clock counts, also where a server has one
+    baton: Baton | None = None  # what threads that share a store take turns with
+    telemetry: Telemetry
+
+    def given(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """The options of these names that were given."""
+        return {name: value for name, value in self.options.items() if name in names}
+
+
+def postgres(url: str, asked: Asked) -> Storage:
     """The storage on PostgreSQL. A clock of the caller's counts instead of the server's."""
     from perdure.storage.postgres.options import Options
     from perdure.storage.postgres.store import PostgresStorage
 
-    asked = Options(**options, server_time=not own_clock)
-    return PostgresStorage(url, asked, mode=mode, baton=baton, telemetry=telemetry)  # type: ignore[arg-type]
+    options = Options(**asked.given((*POSTGRES, "user_id_type")), server_time=not asked.own_clock)
+    return PostgresStorage(url, options, mode=asked.mode, baton=asked.baton, telemetry=asked.telemetry)
+
+
+def mysql(url: str, asked: Asked) -> Storage:
+    """The storage on MySQL or MariaDB."""
+    from perdure.storage.mysql.store import MysqlStorage
+
+    options: dict[str, Any] = {"server_time": not asked.own_clock, **asked.given((*SERVERS, "user_id_type"))}
+    return MysqlStorage(url, mode=asked.mode, baton=asked.baton, telemetry=asked.telemetry, **options)
+
+
+def hot(inner: Storage, asked: Asked) -> Storage:
+    """Redis in front of a storage."""
+    from perdure.storage.hot.ports import open_redis
+    from perdure.storage.hot.store import HotStorage
+
+    redis = open_redis(asked.options["hot"], mode=asked.mode, telemetry=asked.telemetry, baton=asked.baton)
+    return HotStorage(
+        inner, redis, clock=asked.clock, randomness=asked.randomness, telemetry=asked.telemetry, **asked.given(HOT)
+    )

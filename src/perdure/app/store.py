@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self, Unpack
 
-from perdure.app.opening import Mode, parse
+from perdure.app.opening import parse
 from perdure.app.options import StorageOptions, given
 from perdure.app.parts import Parts
+from perdure.app.servers import Mode
 from perdure.app.thread import Thread
 from perdure.app.users import UserId
 from perdure.core.errors import InvalidInputError
@@ -109,6 +110,13 @@ class Perdure:
         """How many bytes everything takes."""
         await self._parts.ready()
         return await self._parts.storage.sizes()
+
+    async def warm(self, users: Iterable[UserId], *, threads: int = 3) -> int:
+        """Bring the newest threads of these users into Redis, and return how many there are now.
+
+        Raises `InvalidInputError` where there is no hot layer.
+        """
+        return await self._parts.warm(self._namespace, users, threads)
 
     async def close(self) -> None:
         """Let go of files and connections; a second call does nothing."""

@@ -30,6 +30,7 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
+    "copy": Command("perdure.cli.copy:copy", "Copy threads from one storage to another."),
     "demo": Command("perdure.cli.demo:demo", "Kill an agent for real and watch it go on."),
     "schema": Command("perdure.cli.schema:schema", "Print the SQL that sets up a storage."),
     "version": Command("perdure.cli.version:version", "Print the version."),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from perdure.app.opening import Address, Asked, open_storage, parse
+from perdure.app.opening import Address, parse, plain_storage
 from perdure.app.options import UserIdType, given
-from perdure.core.ports import Silence
 
 _SQL = ("sqlite", "postgresql", "mysql")
 
@@ -25,8 +24,7 @@ def schema(url: str, /, *, schema: str | None = None, user_id_type: UserIdType =
     """
     address = parse(url)
     options = given({"schema": schema, "user_id_type": user_id_type}, address.scheme)
-    storage = open_storage(address, Asked(mode="sync", options=options, telemetry=Silence()))
-    for statement in storage.migration():
+    for statement in plain_storage(address, options).migration():
         print(_line(address, statement))
 
 

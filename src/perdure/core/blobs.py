@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from perdure.core.writes import Blob
 LIMIT = 64 * 1024
 _encode = msgspec.msgpack.Encoder().encode
 _CONTAINERS = frozenset({zoo.TUPLE, zoo.MAPPING, zoo.OBJECT, zoo.RECORD})
+_REFERENCE = re.compile(rb"\xc7\x20%c(?=(.{32}))" % zoo.BLOB, re.DOTALL)  # an extension of 32 bytes, as msgpack has it
 
 
 def extract(data: bytes) -> tuple[bytes, list[Blob]]:
@@ -54,6 +56,11 @@ def _taken(value: str | bytes, taken: dict[bytes, Blob]) -> Any:
     if digest not in taken:
         taken[digest] = Blob(digest, seal_packed(body))
     return Ext(zoo.BLOB, digest)
+
+
+def referred(body: bytes) -> list[bytes]:
+    """What looks like a reference to a large value, anywhere in a body; there may be others that only look like one."""
+    return _REFERENCE.findall(body)
 
 
 def resolve(data: bytes | Raw, bodies: Mapping[bytes, bytes]) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -102,6 +102,11 @@ def matches(row: CheckpointRow, query: CheckpointQuery) -> bool:
         and (query.until is None or row.micros < query.until)
         and (not query.metadata or has_metadata(mark.metadata, query.metadata))
     )
+
+
+def each_once(rows: Iterable[CheckpointRow]) -> list[CheckpointRow]:
+    """These rows, each checkpoint once: threads that were copied may have the same."""
+    return list({row.mark.id: row for row in rows}.values())
 
 
 def has_metadata(encoded: bytes, wanted: Mapping[str, object]) -> bool:

@@ -24,6 +24,11 @@ class ThreadKey(msgspec.Struct, frozen=True):
         return _digest(self)
 
 
+def same_owner(one: ThreadKey, other: ThreadKey) -> bool:
+    """Whether two threads belong to the same user of the same namespace, and so may share what is stored."""
+    return (one.namespace, one.user) == (other.namespace, other.user)
+
+
 @lru_cache(maxsize=4096)
 def _digest(key: ThreadKey) -> str:
     parts = (part.encode() for part in (key.namespace, key.user, key.id))

@@ -16,6 +16,7 @@ from perdure.core.checkpoint import CheckpointQuery, CheckpointRow
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.identity import ThreadKey
 from perdure.core.threads import Lease, ThreadQuery, ThreadRow
+from perdure.core.transfer import ThreadCopy
 from perdure.core.writes import Appended, Restored, Sizes, Snapshot, Write
 
 SCHEMA = 1  # what this release writes
@@ -36,7 +37,7 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True):
 class Watch(Protocol):
     """Wakes somebody who waits for work of one namespace. What was committed after it was made is never missed."""
 
-    async def wait(self, timeout: float) -> bool:
+    async def wait(self, timeout: float) -> bool:  # noqa: ASYNC109  # in place, nothing else could end it
         """True as soon as there may be something to look at, False when `timeout` seconds passed without it."""
         ...
 
@@ -113,11 +114,14 @@ class Storage(Protocol):
         ...
 
     async def user_checkpoints(self, namespace: str, user: str | None, query: CheckpointQuery) -> list[CheckpointRow]:
-        """Checkpoints of all threads of a user (None: of all users), by id, newest first. Reads no payload."""
+        """Checkpoints of all threads of a user (None: of all users), by id, newest first. Reads no payload.
+
+        One that several threads have, as copies may, is listed once, as that of any of them.
+        """
         ...
 
     async def checkpoint(self, namespace: str, user: str | None, checkpoint_id: str) -> CheckpointRow | None:
-        """One checkpoint by its id; None when it is not there or belongs to another user."""
+        """One checkpoint by its id (of several copies any); None when it is not there or belongs to another user."""
         ...
 
     async def thread(self, key: ThreadKey) -> ThreadRow | None:
@@ -132,11 +136,27 @@ class Storage(Protocol):
         """The directory, by (updated, uid), newest first. Reads no payload."""
         ...
 
+    async def namespaces(self) -> list[str]:
+        """The namespaces that have threads, in order."""
+        ...
+
     async def fork(self, source: ThreadKey, version: int, target: ThreadRow) -> ThreadRow:
         """Make `target` (key, uid, name, agent, tags, created) a thread whose history is `source` up to `version`.
 
         Constant work, nothing is copied. The very same fork again (uid, parent, version) answers as the first time did.
         Raises `NotFoundError` (no such thread or version), `ThreadExistsError`.
+        """
+        ...
+
+    async def put_thread(self, copy: ThreadCopy) -> ThreadRow:
+        """Add a copied thread as it stands, or bring the one that stands up to it; return its line, without a lease.
+
+        Versions, times, write ids, keys and chain digests stay as they are, and so does the uid unless another thread
+        has it. The past of a fork is shared with its parent where that is here, with the same past and of the same
+        user; otherwise it comes along, and nobody sees it but the fork. The very same copy again changes nothing.
+        Raises `EntryDamagedError` and `BlobDamagedError` (the copy fails its digests), `ThreadExistsError` (another
+        thread has the key, or neither uid is free), `LeaseHeldError` (one that would grow is being run),
+        `NotFoundError` (the thread that the copy is the rest of).
         """
         ...
 
@@ -176,7 +196,7 @@ class Storage(Protocol):
         ...
 
     async def keep(self, name: str, value: bytes) -> bytes:
-        """Keep a small value of the storage itself, unless there is one of this name, and return the one that stands."""
+        """Keep a small value of the storage itself unless there is one of this name; return the one that stands."""
         ...
 
     async def sizes(self, key: ThreadKey | None = None) -> Sizes:

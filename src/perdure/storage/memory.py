@@ -8,13 +8,15 @@ from itertools import islice
 
 import msgspec
 
-from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, matches
+from perdure.core import transfer
+from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, each_once, matches
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.errors import NotFoundError, StorageClosedError
 from perdure.core.forks import same_fork
-from perdure.core.identity import ThreadKey
+from perdure.core.identity import ThreadKey, same_owner
 from perdure.core.ports import Silence, Telemetry
 from perdure.core.threads import Lease, ThreadQuery, ThreadRow, is_due, listed
+from perdure.core.transfer import ThreadCopy
 from perdure.core.writes import (
     Appended,
     Restored,
@@ -197,7 +199,7 @@ class MemoryStorage:
         with self._open():
             marks = (mark for log in self._visible(namespace, user) for mark in log.checkpoints)
             rows = [mark for mark in marks if query.before is None or mark.mark.id < query.before]
-            newest = sorted(rows, key=lambda row: row.mark.id, reverse=True)
+            newest = sorted(each_once(rows), key=lambda row: row.mark.id, reverse=True)
             return [row for row in newest if matches(row, query)][: query.limit]
 
     async def checkpoint(self, namespace: str, user: str | None, checkpoint_id: str) -> CheckpointRow | None:
@@ -218,6 +220,10 @@ class MemoryStorage:
         with self._open():
             rows = [log.row for log in self._visible(query.namespace, query.user) if listed(log.row, query)]
             return sorted(rows, key=lambda row: (row.updated, row.uid), reverse=True)[: query.limit]
+
+    async def namespaces(self) -> list[str]:
+        with self._open():
+            return sorted({key.namespace for key in self._by_key})
 
     async def fork(self, source: ThreadKey, version: int, target: ThreadRow) -> ThreadRow:
         with self._open():
@@ -243,6 +249,50 @@ class MemoryStorage:
             parent_version=version,
             updated=max(target.created, last.micros if last else 0),
         )
+
+    async def put_thread(self, copy: ThreadCopy) -> ThreadRow:
+        transfer.check(copy)
+        with self._open():
+            log = self._log(copy.row.key)
+            until = transfer.standing_until(log.row if log else None, copy)
+            if log is None:
+                log = self._copied(copy)
+            elif until < copy.row.head:
+                log.row = transfer.grown(log.row, copy)
+            self._fill(log, copy, max(until, log.row.parent_version))
+            return log.row
+
+    def _copied(self, copy: ThreadCopy) -> _Log:
+        """The thread of a copy, without its own entries, hung on the parent that is here or on its past."""
+        free = [uid for uid in copy.uids if uid not in self._logs]
+        row = transfer.born(copy, free)
+        if copy.inherited and not self._has_past(copy):
+            for line in transfer.past(copy, row.uid, parent_is_free=row.parent_uid not in self._logs):
+                self._logs[line.uid] = _Log(line)
+                self._fill(self._logs[line.uid], copy, line.parent_version)
+                row = msgspec.structs.replace(row, parent_uid=line.uid)
+        return self._make(row)
+
+    def _has_past(self, copy: ThreadCopy) -> bool:
+        log = self._logs.get(copy.row.parent_uid or "")
+        if log is None or not same_owner(log.row.key, copy.row.key):
+            return False
+        last = self._range(log, copy.inherited - 1, copy.inherited)
+        return [entry.chain for entry in last] == [copy.chain_at(copy.inherited)]
+
+    def _fill(self, log: _Log, copy: ThreadCopy, low: int) -> None:
+        """Add the entries after `low` up to the head of the log, and what belongs to them."""
+        head, key = log.row.head, log.row.key
+        added = copy.between(low, head)
+        log.entries.extend(added)
+        log.keys.update((entry.key, entry.version) for entry in added if entry.key is not None)
+        marks = [mark for mark in copy.checkpoints if low < mark.entry <= head]
+        log.checkpoints.extend(msgspec.structs.replace(mark, thread_id=key.id, user=key.user) for mark in marks)
+        for blob in copy.blobs:
+            if low < blob.version <= head:
+                kept = self._blobs.setdefault((key.namespace, key.user, blob.digest), _Blob(blob.payload))
+                kept.touched = max(kept.touched, copy.row.updated)
+                log.blobs.setdefault(blob.digest, blob.version)
 
     async def delete(self, key: ThreadKey) -> bool:
         with self._open():

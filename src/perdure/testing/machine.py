@@ -13,6 +13,8 @@ from perdure.core.entries import EntryKind
 from perdure.core.identity import ThreadKey
 from perdure.core.writes import Write
 from perdure.storage.contract import BLOB_GRACE
+from perdure.storage.transfer import take
+from perdure.testing.copying import apart, put
 from perdure.testing.looking import Looking
 from perdure.testing.player import (
     BLOBS,
@@ -118,6 +120,16 @@ class StorageMachine(Looking):
             if row.key in self.model.threads:  # once it is deleted, asking again makes another
                 answer, told = self.both(self.storage.fork(source, at, row), lambda: self.model.fork(source, at, row))
                 equal(answer and plain(answer), told)
+
+    @rule(source=keys, to=keys)
+    def copy(self, source: ThreadKey, to: ThreadKey) -> None:
+        """Copy a thread to another key of the same user, or bring an earlier copy up to it."""
+        if source in self.model.threads:
+            key = ThreadKey(source.namespace, source.user, to.id)
+            taken = self.run(take(self.storage, source, spare_uid=self.scribe.uid()))
+            copy = taken if key == source else apart(taken, key)
+            answer, told = self.both(self.storage.put_thread(copy), lambda: put(self.model, source, copy))
+            equal(answer and plain(answer), told)
 
     @rule(key=keys, sure=small)
     def delete(self, key: ThreadKey, sure: int) -> None:

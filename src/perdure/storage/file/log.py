@@ -23,6 +23,7 @@ from perdure.core.errors import EntryDamagedError, StorageError
 from perdure.core.ports import Telemetry
 from perdure.core.render import CannotRead
 from perdure.core.threads import ThreadRow
+from perdure.storage.file import files
 from perdure.storage.file import index as indexes
 from perdure.storage.file.bodies import payload_of
 from perdure.storage.file.disk import Disk, File
@@ -44,6 +45,7 @@ from perdure.storage.file.lines import (
 LOG, INDEX = "log.jsonl", "index.jsonl"
 _LINE = msgspec.json.Decoder(Line)
 _TAIL = len(b'00000000"}\n')
+_PIECE = 1 << 20  # bytes of a log that are copied at a time
 
 
 class NeedsCare(Exception):
@@ -177,6 +179,37 @@ class Log:
         self.index.add(Indexed(at, len(data), checksum(data), lean(line)))
         self.lease = line.lease or self.lease
         indexes.save(self._disk, self._path(INDEX), self.index)
+
+    def extend(self, lines: Iterable[Line]) -> None:
+        """Commit many lines at once: the log is written anew beside itself, and then put in its own place.
+
+        Appended one after the other, those before a crash would be believed without the rest.
+        """
+        beside = self._path(LOG) + ".tmp"
+        file = files.opened(self._disk, beside)
+        try:
+            file.truncate(0)
+            self._write_anew(file, lines)
+            file.sync()
+        except BaseException:
+            self._disk.remove(beside)
+            raise
+        finally:
+            file.close()
+        self._disk.replace(beside, self._path(LOG))
+        self.index = Index(0)  # that of the old file; the next one here makes the index of the new one
+        self._sync_folders()
+
+    def _write_anew(self, file: File, lines: Iterable[Line]) -> None:
+        end = 0
+        while end < self.index.end:
+            known = self._file.read(end, min(_PIECE, self.index.end - end))
+            file.write(end, known)
+            end += len(known)
+        for line in lines:
+            data = written(line)
+            file.write(end, data)
+            end += len(data)
 
     def cut_after(self, version: int) -> None:
         """Shorten the log to the line of `version`, once the index that knows more is gone."""

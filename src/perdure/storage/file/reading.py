@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
-from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, matches
+from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, each_once, matches
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.identity import ThreadKey
 from perdure.core.threads import ThreadQuery, ThreadRow, is_due, listed
@@ -104,7 +104,7 @@ def _marks(logs: Logs, namespace: str, user: str | None) -> list[CheckpointRow]:
         if _belongs(log.row.key, namespace, user)
         for mark in log.index.marks
     ]
-    return sorted(rows, key=lambda row: row.mark.id, reverse=True)
+    return sorted(each_once(rows), key=lambda row: row.mark.id, reverse=True)
 
 
 def _belongs(key: ThreadKey, namespace: str, user: str | None) -> bool:
@@ -133,6 +133,11 @@ def threads(logs: Logs, query: ThreadQuery) -> list[ThreadRow]:
     """The threads of the contract."""
     rows = [log.row for log in logs.all() if listed(log.row, query)]
     return sorted(rows, key=lambda row: (row.updated, row.uid), reverse=True)[: query.limit]
+
+
+def namespaces(logs: Logs) -> list[str]:
+    """The namespaces of the contract."""
+    return sorted({log.row.key.namespace for log in logs.all()})
 
 
 def due(logs: Logs, namespace: str, now: int, limit: int) -> list[ThreadRow]:

@@ -16,6 +16,7 @@ from perdure.core.entries import Entry, EntryKind
 from perdure.core.identity import ThreadKey
 from perdure.core.ports import Silence, Telemetry
 from perdure.core.threads import Lease, ThreadQuery, ThreadRow
+from perdure.core.transfer import ThreadCopy
 from perdure.core.writes import (
     Appended,
     Restored,
@@ -29,7 +30,7 @@ from perdure.core.writes import (
     renewed,
 )
 from perdure.storage.contract import BLOB_GRACE, Migrate, Schema, Watch
-from perdure.storage.file import deletion, kept, layout, reading, writing
+from perdure.storage.file import deletion, kept, layout, reading, transfers, writing
 from perdure.storage.file.blobs import Blobs
 from perdure.storage.file.disk import Disk, RealDisk
 from perdure.storage.file.logs import BLOBS, Logs
@@ -106,8 +107,14 @@ class FileStorage:
     async def threads(self, query: ThreadQuery) -> list[ThreadRow]:
         return await self._port.run(lambda: reading.threads(self._logs, query))
 
+    async def namespaces(self) -> list[str]:
+        return await self._port.run(lambda: reading.namespaces(self._logs))
+
     async def fork(self, source: ThreadKey, version: int, target: ThreadRow) -> ThreadRow:
         return await self._port.run(lambda: writing.fork(self._logs, source, version, target))
+
+    async def put_thread(self, copy: ThreadCopy) -> ThreadRow:
+        return await self._port.run(lambda: transfers.put_thread(self._logs, self._blobs, copy))
 
     async def delete(self, key: ThreadKey) -> bool:
         return await self._port.run(lambda: deletion.delete(self._logs, key))

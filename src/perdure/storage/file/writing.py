@@ -107,13 +107,14 @@ def _line(log: Log, write: Write, after: ThreadRow, entries: list[Entry], mark: 
         entries=headers,
         changed=change_between(log.index.row if log.index.lines else NOBODY, after, headers),
         checkpoint=mark,
-        lease=_changed_lease(log, after),
+        lease=changed_lease(log, after),
         blobs=tuple(blob.digest for blob in write.blobs),
         payload=tuple(shown(entry.payload or b"") for entry in entries),
     )
 
 
-def _changed_lease(log: Log, after: ThreadRow) -> Lease | None:
+def changed_lease(log: Log, after: ThreadRow) -> Lease | None:
+    """The lease that a line has to carry, if a write changes it."""
     unchanged = lease_in(after, log.lease.turn) == log.lease
     return None if unchanged else lease_in(after, log.lease.turn + 1)
 
@@ -137,7 +138,7 @@ def _forked(logs: Logs, source: ThreadKey, version: int, target: ThreadRow) -> T
         if _stands(logs, log.row.uid, version, target):
             return None
         assert made is not None  # noqa: S101  # made when absent
-        _need(logs, log.folder, row)
+        need(logs, log.folder, row)
         made.append(Line(changed=change_between(NOBODY, row, ()), parent=source.digest()))
         return made.row
 
@@ -157,7 +158,7 @@ def _standing(logs: Logs, key: ThreadKey) -> ThreadRow:
         return log.row
 
 
-def _need(logs: Logs, parent: str, child: ThreadRow) -> None:
+def need(logs: Logs, parent: str, child: ThreadRow) -> None:
     """Tell the parent, before the fork exists, that it is needed; a mark without its fork is ignored."""
     files.make_folder(logs.disk, join(parent, FORKS))
     mark = ForkMark(child.uid, child.key.digest(), child.parent_version)

@@ -115,6 +115,14 @@ class Saving:
         row = known.row
         return write.uid == row.uid and write.expected in (None, row.state_version) and write.key == row.key
 
+    def happens_once(self, write: Write) -> bool:
+        """Whether its own conditions keep a write from happening twice.
+
+        A statement whose connection was cut may reach the server late, when its write was made anew already. A known
+        head, a key, or a version of the state that has moved refuse it then; a message has none of them.
+        """
+        return write.idem_key is not None or (write.changes_state and write.expected is not None)
+
     @cache  # noqa: B019  # a handful of texts
     def move(self, lease: str, has_key: bool, has_mark: bool) -> Statement:
         """For a line that is known. `lease` is whether a run writes ("run"), or a live one is waited for ("wait")."""

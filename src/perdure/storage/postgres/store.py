@@ -122,6 +122,8 @@ class PostgresStorage(SqlStorage):
             rows = await self._port.save(statement.text, statement.values(values_of(write, known)))
             if rows:
                 return self._saving.moved(write, known, rows[0]), known.number
+        if not self._saving.happens_once(write):
+            return None
         statement = self._saving.judge(has_key, has_mark)
         rows = await self._port.save(statement.text, statement.values(values_of(write, None)))
         return self._saving.judged(write, rows[0]) if rows else None
@@ -129,7 +131,7 @@ class PostgresStorage(SqlStorage):
     async def _append_slowly(self, tx: Transaction, write: Write) -> Answer:
         answer = await append_slowly(tx, write)
         if wakes(write):
-            await self._announcer.announce(tx, write.key.namespace)
+            await self._announce(tx, write.key.namespace)
         return answer
 
     async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
@@ -147,9 +149,8 @@ class PostgresStorage(SqlStorage):
         """A statement that may be run twice; its transaction is its own."""
         return await self._run.read(lambda tx: tx.rows(text, values), alone=True)
 
-    async def release(self, key: ThreadKey, epoch: int, *, wake_at: int | None = None) -> None:
-        await super().release(key, epoch, wake_at=wake_at)
-        await self._run.read(lambda tx: self._announcer.announce(tx, key.namespace), alone=True)
+    async def _announce(self, tx: Transaction, namespace: str) -> None:
+        await self._announcer.announce(tx, namespace)
 
     async def close(self) -> None:
         await self._listening.close()

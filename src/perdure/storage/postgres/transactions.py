@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
@@ -28,14 +28,18 @@ _DISK = "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_
 class PostgresTransaction:
     """An open transaction, or a connection for questions that need none."""
 
-    __slots__ = ("_server_time", "_wire", "rows", "run", "sql")
+    __slots__ = ("_schema", "_server_time", "_wire", "rows", "run", "sql")
 
-    def __init__(self, wire: Wire, sql: Statements, server_time: bool) -> None:
+    def __init__(self, wire: Wire, sql: Statements, options: Options) -> None:
         self.sql = sql
         self.rows = wire.rows
         self.run = wire.run
         self._wire = wire
-        self._server_time = server_time
+        self._schema = options.schema
+        self._server_time = options.server_time
+
+    async def fill(self, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
+        await self._wire.fill(self._schema, table, columns, rows)
 
     async def moment(self, given: int) -> int:
         return (await self._wire.rows(f"SELECT {SERVER_NOW}"))[0][0] if self._server_time else given
@@ -74,7 +78,7 @@ class PostgresPort:
         return await self._lent(alone)
 
     def _on(self, wire: Wire) -> PostgresTransaction:
-        return PostgresTransaction(wire, self.sql, self._options.server_time)
+        return PostgresTransaction(wire, self.sql, self._options)
 
     async def _transaction(self, wire: Wire, job: Job[T], begin: str) -> T:
         await wire.run(begin)

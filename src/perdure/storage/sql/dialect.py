@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -67,6 +67,12 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     def table(self, name: str) -> str:
         """A table as statements name it."""
         return f"{self.tables}{name}"
+
+    def insert(self, table: str, columns: Sequence[str], rows: int = 1) -> str:
+        """Insert so many rows."""
+        names = ", ".join(f'"{column}"' for column in columns)
+        marks = f"({', '.join('?' for _ in columns)})"
+        return f"INSERT INTO {self.table(table)} ({names}) VALUES {', '.join([marks] * rows)}"  # noqa: S608
 
     def upsert(self, table: str, columns: str, key: str, changes: dict[str, str]) -> str:
         """Insert, or change what stands there; `{old}` and `{new}` are the column's values, `{new_x}` that of x."""

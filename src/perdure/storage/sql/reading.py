@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, matches
+from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, each_once, matches
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.errors import EntryDamagedError, StorageDamagedError
 from perdure.core.identity import ThreadKey
@@ -154,9 +154,9 @@ async def checkpoints(tx: Transaction, key: ThreadKey, query: CheckpointQuery) -
     if stored is None:
         return found
     history = await pieces(tx, stored, stored.row.head)
-    place = await _cursor(tx, query)
+    places = await _cursors(tx, query)
     names, values = _filters(query)
-    for owner, low, high in _below(history, place, query):
+    for owner, low, high in _below(history, places, query):
         while len(found) < query.limit:
             rows = await tx.rows(tx.sql.checkpoints(names), (low, high, *values, _page(query)))
             marks = [checkpoint_of(row) for row in rows]
@@ -167,23 +167,23 @@ async def checkpoints(tx: Transaction, key: ThreadKey, query: CheckpointQuery) -
     return found[: query.limit]
 
 
-async def _cursor(tx: Transaction, query: CheckpointQuery) -> int | None:
-    if query.before is None:
-        return None
-    rows = await tx.rows(tx.sql.CHECKPOINT_PLACE, (query.before,))
-    return rows[0][0] if rows else -1
+async def _cursors(tx: Transaction, query: CheckpointQuery) -> list[int]:
+    """Where the checkpoint stands that a page goes on after: in this history, and perhaps in copies of it."""
+    rows = [] if query.before is None else await tx.rows(tx.sql.CHECKPOINT_PLACES, (query.before,))
+    return [place for (place,) in rows]
 
 
 def _below(
-    history: list[tuple[StoredThread, Span]], place: int | None, query: CheckpointQuery
+    history: list[tuple[StoredThread, Span]], places: list[int], query: CheckpointQuery
 ) -> list[tuple[StoredThread, int, int]]:
     """The row ranges to read, newest first; those newer than the cursor are left out."""
     ranges = [(owner, owner.place(0), owner.place(span.high) + 1) for owner, span in history]
     if query.before is None:
         return ranges
     for at, (owner, low, high) in enumerate(ranges):
-        if place is not None and low <= place < high:
-            return [(owner, low, place), *ranges[at + 1 :]]
+        for place in places:
+            if low <= place < high:
+                return [(owner, low, place), *ranges[at + 1 :]]
     return []
 
 
@@ -214,7 +214,7 @@ async def user_checkpoints(
     while len(found) < query.limit:
         values = (before, namespace, *owner, *asked, _page(query))
         marks = [checkpoint_of(row) for row in await tx.rows(tx.sql.user_checkpoints(whose, names), values)]
-        found += [mark for mark in marks if matches(mark, query)]
+        found = each_once([*found, *(mark for mark in marks if matches(mark, query))])
         if len(marks) < _page(query) or marks[-1].mark.id >= before:
             break
         before = marks[-1].mark.id
@@ -250,6 +250,11 @@ async def written_at(tx: Transaction, stored: StoredThread, first: int) -> list[
 async def find(tx: Transaction, namespace: str, thread_id: str) -> list[ThreadRow]:
     """The find of the contract."""
     return [thread_of(row).row for row in await tx.rows(tx.sql.THREADS_BY_ID, (namespace, thread_id))]
+
+
+async def namespaces(tx: Transaction) -> list[str]:
+    """The namespaces of the contract."""
+    return sorted(namespace for (namespace,) in await tx.rows(tx.sql.NAMESPACES))
 
 
 async def threads(tx: Transaction, query: ThreadQuery) -> list[ThreadRow]:

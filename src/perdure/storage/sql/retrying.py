@@ -22,7 +22,7 @@ class Retrying:
 
     async def read(self, job: Job[T], *, alone: bool = False) -> T:
         """A transaction that only looks."""
-        return await self._patiently(lambda: self._port.read(job, alone=alone))
+        return await self.patiently(lambda: self._port.read(job, alone=alone))
 
     async def write(self, job: Job[T], landed: Landed[T] | None = None, *, in_doubt: bool = False) -> T:
         """A transaction that changes something, once: `landed` finds out whether a try in doubt had been made."""
@@ -39,9 +39,10 @@ class Retrying:
                 doubt.append(lost.value)
                 raise
 
-        return await self._patiently(attempt)
+        return await self.patiently(attempt)
 
-    async def _patiently(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def patiently(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Anything that may be done twice."""
         ends, pause = time.monotonic() + self._seconds, FIRST_PAUSE
         while True:
             try:

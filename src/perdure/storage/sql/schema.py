@@ -76,7 +76,7 @@ CREATE TABLE {t}snapshot (
 _CHECKPOINT = """
 CREATE TABLE {t}checkpoint (
   "row"            {place},                    -- thread * 2^32 + version of the entry that made it
-  id               {id} NOT NULL UNIQUE,
+  id               {id} NOT NULL,              -- of one thread; copies of it may be in others
   thread           {int} NOT NULL,
   version          {int} NOT NULL,             -- the version it refers to
   kind             {id} NOT NULL,
@@ -126,6 +126,7 @@ _INDEXES = (
     Index("thread_wake", "thread (namespace, wake_at)", "wake_at IS NOT NULL"),
     Index("thread_parent", "thread (parent)", "parent IS NOT NULL"),
     Index("entry_key", "entry ({thread_of_entry}, idem_key)", "idem_key IS NOT NULL", unique=True),
+    Index("checkpoint_id", "checkpoint (id)"),
     Index("checkpoint_kind", "checkpoint (thread, kind, version)"),
     Index("blob_use_blob", 'blob_use ("blob")'),
 )

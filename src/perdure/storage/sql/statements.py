@@ -7,6 +7,12 @@ from functools import cache
 from perdure.storage.sql.dialect import Dialect
 
 _ENTRY_COLUMNS = '"row" & 4294967295, kind, at, actor, write_id, idem_key, request, "schema", payload_digest, chain'
+ENTRY_COLUMNS = (
+    *("row", "kind", "at", "actor", "write_id", "idem_key", "request", "schema", "payload_digest", "chain", "payload"),
+)
+CHECKPOINT_COLUMNS = (
+    *("row", "id", "thread", "version", "kind", "status", "note", "agent", "metadata", "parent", "at"),
+)
 _CHANGES_STATE = "kind IN ('state.saved', 'state.updated', 'thread.rewound')"
 _CHECKPOINT_FILTERS = {
     "kind": " AND c.kind = ?",
@@ -54,6 +60,9 @@ class Statements:
         self.INDEXED_THREAD = f'SELECT "row" FROM {thread} WHERE name_key = ?'
         self.NAMED_THREAD = f"""SELECT "row" FROM {thread}
 WHERE namespace = ? AND user_id = ? AND id = ? AND name_key IS NOT NULL"""
+
+        # The namespaces that have threads.
+        self.NAMESPACES = f"SELECT DISTINCT namespace FROM {thread} WHERE name_key IS NOT NULL"
 
         # The directory line of a thread by uid, also of one that only forks can see.
         self.THREAD_BY_UID = f"SELECT {columns} FROM {thread} WHERE uid = ?"
@@ -113,9 +122,7 @@ ORDER BY {newest.replace(",", " DESC,")} DESC LIMIT ?""")
 
     def _entries(self) -> None:
         entry = self.dialect.table("entry")
-        self.INSERT_ENTRY = f"""INSERT INTO {entry}
-  ("row", kind, at, actor, write_id, idem_key, request, "schema", payload_digest, chain, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+        self.INSERT_ENTRY = self.dialect.insert("entry", ENTRY_COLUMNS)
 
         # The entry a key stands for.
         self.ENTRY_BY_KEY = f"""SELECT "row" & 4294967295, request FROM {entry}
@@ -162,11 +169,9 @@ WHERE "row" >= ? AND "row" <= ? ORDER BY "row" DESC LIMIT 1"""
     def _checkpoints(self) -> None:
         table = self.dialect.table("checkpoint")
         joined = f'{table} c JOIN {self.dialect.table("thread")} t ON t."row" = c.thread'
-        self.INSERT_CHECKPOINT = f"""INSERT INTO {table}
-  ("row", id, thread, version, kind, status, note, agent, metadata, parent, at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+        self.INSERT_CHECKPOINT = self.dialect.insert("checkpoint", CHECKPOINT_COLUMNS)
         self.CHECKPOINT_AT = f'SELECT {self._mark_columns} FROM {joined} WHERE c."row" = ?'
-        self.CHECKPOINT_PLACE = f'SELECT "row" FROM {table} WHERE id = ?'
+        self.CHECKPOINT_PLACES = f'SELECT "row" FROM {table} WHERE id = ?'
         self.LAST_CHECKPOINT = f"""SELECT id FROM {table}
 WHERE "row" >= ? AND "row" <= ? ORDER BY "row" DESC LIMIT 1"""
 

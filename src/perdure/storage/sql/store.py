@@ -8,6 +8,7 @@ from perdure.core.checkpoint import CheckpointQuery, CheckpointRow
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.identity import ThreadKey
 from perdure.core.threads import Lease, ThreadQuery, ThreadRow
+from perdure.core.transfer import ThreadCopy, check
 from perdure.core.writes import (
     Appended,
     Restored,
@@ -19,11 +20,11 @@ from perdure.core.writes import (
     released,
     renewed,
 )
-from perdure.storage.sql import reading, writing
+from perdure.storage.sql import doubts, reading, transfers, writing
 from perdure.storage.sql.retrying import Landed, Retrying
 from perdure.storage.sql.rows import StoredThread
-from perdure.storage.sql.transactions import SqlPort
-from perdure.storage.sql.writing import Answer, LineChange, landed
+from perdure.storage.sql.transactions import SqlPort, Transaction
+from perdure.storage.sql.writing import Answer, LineChange
 
 _KNOWN = 10_000  # directory lines remembered; each is checked by the database before it is built on
 
@@ -39,7 +40,7 @@ class SqlStorage:
     async def append(self, write: Write) -> Appended:
         known = self._known.get(write.key)
         since = known.row.head if known is not None else write.expected or 0
-        appended, number = await self._append(write, known, lambda tx, made: landed(tx, write, since, made))
+        appended, number = await self._append(write, known, lambda tx, made: doubts.landed(tx, write, since, made))
         self._remember(write.key, StoredThread(number, appended.row))
         return appended
 
@@ -100,11 +101,18 @@ class SqlStorage:
     async def threads(self, query: ThreadQuery) -> list[ThreadRow]:
         return await self._run.read(lambda tx: reading.threads(tx, query), alone=True)
 
+    async def namespaces(self) -> list[str]:
+        return await self._run.read(reading.namespaces, alone=True)
+
     async def fork(self, source: ThreadKey, version: int, target: ThreadRow) -> ThreadRow:
         return await self._run.write(lambda tx: writing.fork(tx, source, version, target))
 
+    async def put_thread(self, copy: ThreadCopy) -> ThreadRow:
+        check(copy)
+        return await self._run.write(lambda tx: transfers.put_thread(tx, copy))
+
     async def delete(self, key: ThreadKey) -> bool:
-        uid = await self._run.write(lambda tx: writing.delete(tx, key), lambda tx, uid: writing.is_gone(tx, key, uid))
+        uid = await self._run.write(lambda tx: writing.delete(tx, key), lambda tx, uid: doubts.is_gone(tx, key, uid))
         return uid is not None
 
     async def claim(self, key: ThreadKey, owner: str, *, until: int, now: int, take_from: str | None = None) -> Lease:
@@ -123,9 +131,16 @@ class SqlStorage:
         await self._change(key, 0, lambda row, _: released(row, epoch, wake_at))
 
     async def _change(self, key: ThreadKey, now: int, change: LineChange) -> ThreadRow:
-        return await self._run.write(
-            lambda tx: writing.change_line(tx, key, now, change), lambda tx, after: writing.line_changed(tx, key, after)
-        )
+        async def job(tx: Transaction) -> ThreadRow:
+            after = await writing.change_line(tx, key, now, change)
+            if after.lease_owner is None:
+                await self._announce(tx, key.namespace)
+            return after
+
+        return await self._run.write(job, lambda tx, after: doubts.line_changed(tx, key, after))
+
+    async def _announce(self, tx: Transaction, namespace: str) -> None:
+        """Wake those who wait for this namespace when the transaction commits, where the database can."""
 
     async def due(self, namespace: str, now: int, limit: int = 100) -> list[ThreadRow]:
         return await self._run.read(lambda tx: reading.due(tx, namespace, now, limit), alone=True)
@@ -140,7 +155,7 @@ class SqlStorage:
         return await self._run.write(lambda tx: writing.keep(tx, name, value))
 
     async def sizes(self, key: ThreadKey | None = None) -> Sizes:
-        disk = await self._port.disk_bytes()
+        disk = await self._run.patiently(self._port.disk_bytes)
         return await self._run.read(lambda tx: reading.sizes(tx, key, disk))
 
     async def close(self) -> None:

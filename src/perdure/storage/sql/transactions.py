@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from perdure.core.errors import StorageBusyError, StorageError, StorageUnavailableError
@@ -26,6 +26,10 @@ class Transaction(Protocol):
 
     async def run(self, sql: str, values: Row = ()) -> int:
         """Run a statement and return how many rows it changed."""
+        ...
+
+    async def fill(self, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
+        """Add many rows to a table in the quickest way there is, without holding on to them."""
         ...
 
     async def moment(self, given: int) -> int:

@@ -12,8 +12,10 @@ from perdure.core.errors import NotFoundError
 from perdure.core.forks import same_fork
 from perdure.core.identity import ThreadKey
 from perdure.core.threads import NO_PATCH, ThreadRow
+from perdure.core.transfer import CopiedBlob
 from perdure.core.writes import (
     Appended,
+    Blob,
     Snapshot,
     Write,
     accepted,
@@ -79,16 +81,16 @@ async def append_slowly(tx: Transaction, write: Write) -> Answer:
     write = await _timed(tx, write)
     stored = await thread(tx, write.key, lock=True)
     if stored is not None:
-        again = await _again(tx, stored, write)
-        if again is not None:
-            return again, stored.number
+        standing = await again(tx, stored, write)
+        if standing is not None:
+            return standing, stored.number
     before = admit(stored.row if stored else None, write)
     after, entries = stamped(before, write)
-    number = stored.number if stored else await _make_thread(tx, after, write)
+    number = stored.number if stored else await make_thread(tx, after, write)
     mark = checkpoint_row(before, after, write.checkpoint) if write.checkpoint else None
     await _store(tx, StoredThread(number, after), write, entries, mark)
     if stored is not None:
-        await _move(tx, StoredThread(number, after), write)
+        await move(tx, StoredThread(number, after), patch=write.patch is not NO_PATCH)
     return accepted(before, after, entries, mark), number
 
 
@@ -101,16 +103,8 @@ async def _timed(tx: Transaction, write: Write) -> Write:
     return msgspec.structs.replace(write, micros=now, renew_until=until)
 
 
-async def landed(tx: Transaction, write: Write, since: int, made: Answer | None) -> Answer | None:
-    """Whether a write whose answer was lost stands; None when it does not and may be made now."""
-    stored = await thread(tx, write.key, lock=True)
-    if stored is None:
-        return None
-    again = await _again(tx, stored, msgspec.structs.replace(write, since=since))
-    return None if again is None else made or (again, stored.number)
-
-
-async def _again(tx: Transaction, stored: StoredThread, write: Write) -> Appended | None:
+async def again(tx: Transaction, stored: StoredThread, write: Write) -> Appended | None:
+    """The answer to a write that stands already, by its key or its own id; None when it does not."""
     first = await _by_key(tx, stored, write) if write.idem_key is not None else None
     if first is None:
         first = await _retried(tx, stored, write)
@@ -138,7 +132,8 @@ async def _retried(tx: Transaction, stored: StoredThread, write: Write) -> int |
     return rows[0][0] if rows else None
 
 
-async def _make_thread(tx: Transaction, row: ThreadRow, write: Write | None = None) -> int:
+async def make_thread(tx: Transaction, row: ThreadRow, write: Write | None = None) -> int:
+    """Insert a thread's line, and return the number of its row."""
     if write is not None and await tx.rows(tx.sql.THREAD_BY_UID, (row.uid,)):
         raise deleted(write)
     await tx.run(tx.sql.INSERT_THREAD, thread_values(row))
@@ -153,17 +148,23 @@ async def _store(
     if mark is not None:
         await tx.run(tx.sql.INSERT_CHECKPOINT, checkpoint_values(stored.number, stored.place(mark.entry), mark))
     for blob in write.blobs:
-        scope = scope_of(write.key)
-        await tx.run(tx.sql.PUT_BLOB, (scope, blob.digest, write.micros, blob.payload))
-        number = (await tx.rows(tx.sql.BLOB_ROW, (scope, blob.digest)))[0][0]
-        await tx.run(tx.sql.USE_BLOB, (stored.number, number, stored.row.head))
+        await keep_blob(tx, stored, blob, stored.row.head, write.micros)
 
 
-async def _move(tx: Transaction, stored: StoredThread, write: Write) -> None:
+async def keep_blob(tx: Transaction, stored: StoredThread, blob: Blob | CopiedBlob, version: int, micros: int) -> None:
+    """Insert or touch a large value that a version of a thread refers to."""
+    scope = scope_of(stored.row.key)
+    await tx.run(tx.sql.PUT_BLOB, (scope, blob.digest, micros, blob.payload))
+    number = (await tx.rows(tx.sql.BLOB_ROW, (scope, blob.digest)))[0][0]
+    await tx.run(tx.sql.USE_BLOB, (stored.number, number, version))
+
+
+async def move(tx: Transaction, stored: StoredThread, *, patch: bool) -> None:
+    """Move the head of a thread, and the rest of its line with `patch`."""
     row = stored.row
     head = (row.head, row.state_version, row.head_digest, row.last_checkpoint)
     await tx.run(tx.sql.MOVE_HEAD, (*head, row.lease_until, row.updated, stored.number))
-    if write.patch is not NO_PATCH:
+    if patch:
         await tx.run(tx.sql.PATCH_THREAD, patch_values(stored.number, row))
 
 
@@ -178,16 +179,6 @@ async def change_line(tx: Transaction, key: ThreadKey, now: int, change: LineCha
     after = change(stored.row, await tx.moment(now) - now)
     await tx.run(tx.sql.PATCH_THREAD, patch_values(stored.number, after))
     return after
-
-
-async def line_changed(tx: Transaction, key: ThreadKey, after: ThreadRow | None) -> ThreadRow | None:
-    """Whether a claim or release whose answer was lost stands: the line as it was made, or None."""
-    stored = await thread(tx, key)
-    if stored is None or after is None:
-        return None
-    same = stored.row.epoch == after.epoch and stored.row.lease_owner == after.lease_owner
-    claimed_since = after.lease_owner is None and stored.row.epoch > after.epoch
-    return after if same or claimed_since else None
 
 
 async def put_snapshot(tx: Transaction, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
@@ -220,7 +211,7 @@ async def fork(tx: Transaction, source: ThreadKey, version: int, target: ThreadR
     if standing is not None:
         return same_fork(standing.row, parent.row.uid, version, target)
     made = await _forked(tx, parent, version, target)
-    await _make_thread(tx, made)
+    await make_thread(tx, made)
     return made
 
 
@@ -255,12 +246,6 @@ async def delete(tx: Transaction, key: ThreadKey) -> str | None:
         if not await _freed(tx, each):
             break
     return stored.row.uid
-
-
-async def is_gone(tx: Transaction, key: ThreadKey, uid: str | None) -> str | None:
-    """Whether a deletion whose answer was lost stands: the uid, or None. A later thread of that name is another one."""
-    stored = await thread(tx, key)
-    return uid if stored is None or stored.row.uid != uid else None
 
 
 async def _freed(tx: Transaction, stored: StoredThread) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
@@ -222,10 +222,11 @@ def _apart(raw: sqlite3.Connection, job: Job[Any]) -> Outcome:
 class SqliteTransaction:
     """An open transaction. Its coroutines never wait."""
 
-    __slots__ = ("_execute",)
+    __slots__ = ("_execute", "_raw")
     sql = STATEMENTS
 
     def __init__(self, raw: sqlite3.Connection) -> None:
+        self._raw = raw
         self._execute = raw.execute
 
     async def rows(self, sql: str, values: Row = ()) -> list[Row]:
@@ -233,6 +234,9 @@ class SqliteTransaction:
 
     async def run(self, sql: str, values: Row = ()) -> int:
         return self._execute(sql, values).rowcount
+
+    async def fill(self, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
+        self._raw.executemany(self.sql.dialect.insert(table, columns), rows)
 
     async def moment(self, given: int) -> int:
         return given

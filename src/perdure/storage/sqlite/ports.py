@@ -31,6 +31,10 @@ class DirectPort:
     async def write(self, job: Job[T]) -> T:
         return self._run(job, BEGIN_WRITE)
 
+    async def write_long(self, job: Job[T]) -> T:
+        """A write that takes its time."""
+        return self._run(job, BEGIN_WRITE)
+
     async def read(self, job: Job[T], *, alone: bool = False) -> T:
         return self._run(job, BEGIN_READ)
 
@@ -83,6 +87,14 @@ class GroupPort:
             answer.soon(lambda: self._begin(answer.loop))
         return await answer.future
 
+    async def write_long(self, job: Job[T]) -> T:
+        """A write that takes its time: all of it is done by the writer's thread, and the event loop goes on."""
+        check_usable(self._writing.path, self._pid, self._closed)
+        answer = Answer()
+        with self._turn:
+            self._send([(job, answer)], self._one_by_one([job]))
+        return await answer.future
+
     async def read(self, job: Job[T], *, alone: bool = False) -> T:
         return await self._reader.run(lambda: self._reading.transact(job, BEGIN_READ))
 
@@ -102,7 +114,9 @@ class GroupPort:
         if failure is not None:
             self._refuse(group, failure)
             return
-        work = self._commit(outcomes) if outcomes is not None else self._one_by_one(jobs)
+        self._send(group, self._commit(outcomes) if outcomes is not None else self._one_by_one(jobs))
+
+    def _send(self, group: list[Waiting], work: Callable[[], list[Outcome]]) -> None:
         self._under_way += 1
         self._writer.hand_over(work, lambda found, error: self._finish(group, found, error))
 

@@ -8,11 +8,14 @@ from typing import Literal
 
 from perdure.core.errors import SchemaOutdatedError, StorageUnavailableError
 from perdure.core.ports import Silence, Telemetry
+from perdure.core.threads import ThreadRow
+from perdure.core.transfer import ThreadCopy, check
 from perdure.storage.contract import Migrate, Schema, Watch
 from perdure.storage.ports import PollingWatch
 from perdure.storage.sql.schema import run_step, steps_after
 from perdure.storage.sql.setup import set_up
 from perdure.storage.sql.store import SqlStorage
+from perdure.storage.sql.transfers import put_thread
 from perdure.storage.sqlite.connection import Connection
 from perdure.storage.sqlite.dialect import DIALECT
 from perdure.storage.sqlite.ports import DirectPort, GroupPort
@@ -39,11 +42,16 @@ class SqliteStorage(SqlStorage):
             return Connection(path, busy_timeout=busy_timeout, synchronous=synchronous)
 
         port = DirectPort(connection) if mode == "sync" else GroupPort(connection, telemetry or Silence())
+        self._write_long = port.write_long
         super().__init__(port)
 
     async def setup(self, migrate: Migrate = "auto") -> Schema:
         _check_place(self.path, migrate)
         return await set_up(self._port, self.path, migrate)
+
+    async def put_thread(self, copy: ThreadCopy) -> ThreadRow:
+        check(copy)
+        return await self._write_long(lambda tx: put_thread(tx, copy))
 
     def migration(self) -> Sequence[str]:
         steps = [run_step(step, DIALECT) for step in steps_after(0)]

@@ -22,6 +22,8 @@ import pytest
 _PARTS = (
     *("running", "log", "headers", "verdicts", "keys", "restore", "snapshots", "checkpoints", "filters", "directory"),
     *("forks", "deletion", "leases", "watching", "blobs", "keeping", "lifetime", "sizes", "concurrency", "known"),
+    "strangers",
+    *("transfer", "transfer_forks"),
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
@@ -43,6 +45,13 @@ from perdure.testing.contract.restore import RestoreContract  # noqa: E402
 from perdure.testing.contract.running import Contract, Mode, OpenStorage  # noqa: E402
 from perdure.testing.contract.sizes import SizeContract  # noqa: E402
 from perdure.testing.contract.snapshots import SnapshotContract  # noqa: E402
+from perdure.testing.contract.strangers import StrangerContract  # noqa: E402
+from perdure.testing.contract.transfer import (  # noqa: E402
+    DamagedCopyContract,
+    GrowingContract,
+    TransferContract,
+)
+from perdure.testing.contract.transfer_forks import TransferForkContract  # noqa: E402
 from perdure.testing.contract.verdicts import VerdictContract  # noqa: E402
 from perdure.testing.contract.watching import WatchContract  # noqa: E402
 
@@ -72,6 +81,11 @@ class StorageContract(
     ConcurrencyContract,
     KnownContract,
     KnownTogetherContract,
+    StrangerContract,
+    TransferContract,
+    GrowingContract,
+    DamagedCopyContract,
+    TransferForkContract,
 ):
     """The whole contract, but for the layout on disk."""
 

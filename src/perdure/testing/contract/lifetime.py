@@ -10,6 +10,7 @@ import pytest
 from perdure.core.checkpoint import CheckpointQuery
 from perdure.core.errors import SchemaOutdatedError, SchemaTooNewError, StorageClosedError
 from perdure.core.threads import ThreadQuery
+from perdure.core.transfer import ThreadCopy
 from perdure.storage.contract import SCHEMA, Schema, Storage
 from perdure.testing.contract.running import Contract, Place
 from perdure.testing.scribe import OTHER, THREAD, Scribe, snapshot_of
@@ -123,6 +124,8 @@ def every_call(storage: Storage, scribe: Scribe) -> list[Coroutine[Any, Any, Any
         storage.find("", "t1"),
         storage.threads(ThreadQuery()),
         storage.fork(THREAD, 1, scribe.target(OTHER)),
+        storage.namespaces(),
+        storage.put_thread(ThreadCopy(row=scribe.target(OTHER), entries=[])),
         storage.delete(THREAD),
         storage.claim(THREAD, "me", until=1, now=0),
         storage.renew(THREAD, 1, until=1, now=0),

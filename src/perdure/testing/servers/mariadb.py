@@ -16,6 +16,7 @@ _HASTY = {
     "innodb-flush-log-at-trx-commit": "0",
     "sync-binlog": "0",
     "innodb-doublewrite": "0",
+    "innodb-file-per-table": "0",  # making and dropping databases takes half as long
     "loose-innodb-flush-method": "nosync",
     "loose-debug-no-sync": "1",
 }

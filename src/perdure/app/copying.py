@@ -1,0 +1,234 @@
+"""Copying threads from one storage to another: each is read, put in one transaction, and read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+
+import msgspec
+
+from perdure.app.clock import SystemClock, SystemRandomness
+from perdure.checkpoints.restoring import Restorer
+from perdure.core import transfer
+from perdure.core.checkpoint import CheckpointRow
+from perdure.core.digest import GENESIS, body_of, digest_of, verify_links
+from perdure.core.errors import (
+    CheckpointDamagedError,
+    ConflictError,
+    DamagedError,
+    EntryDamagedError,
+    InvalidInputError,
+    LeaseHeldError,
+    NotFoundError,
+)
+from perdure.core.identity import ThreadKey
+from perdure.core.ids import IdMaker
+from perdure.core.ports import Silence
+from perdure.core.threads import ThreadQuery, ThreadRow
+from perdure.core.transfer import ThreadCopy
+from perdure.storage.contract import Storage
+from perdure.storage.transfer import checkpoints_after, take
+
+_PAGE = 500
+ANOTHER = "the target has a thread of this id with another history; delete it there, or have it overwritten"
+
+
+class Outcome(StrEnum):
+    """What became of a thread."""
+
+    COPIED = "copied"
+    GREW = "grew"  # an earlier copy was brought up to it
+    SAME = "same"  # the target had all of it
+    REFUSED = "refused"
+
+
+class Copied(msgspec.Struct, frozen=True, kw_only=True):
+    """One thread, and what became of it."""
+
+    key: ThreadKey
+    outcome: Outcome
+    entries: int = 0  # that were read, put and read back; a fork has its parents' too, even where they are shared
+    bytes: int = 0  # of their payloads, large values included
+    reason: str = ""  # why it was refused
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """Which threads to copy; nothing said is all of them."""
+
+    namespaces: tuple[str, ...] = ()
+    user: str | None = None  # "" is nobody
+    threads: tuple[str, ...] = ()
+
+
+Progress = Callable[[int, int, Copied], None]  # how many are done, of how many, and the newest of them
+
+
+async def copy_threads(
+    source: Storage,
+    target: Storage,
+    choice: Choice = Choice(),  # noqa: B008  # frozen
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> list[Copied]:
+    """Copy the chosen threads, and return what became of each; what is in the source stays as it is.
+
+    It can be repeated: threads that the target has are left alone, and those that have grown since are brought up to
+    the source. A thread that cannot be copied is refused and does not keep others from it; a storage that fails does.
+    With `overwrite`, a thread of the target with another history is deleted first. Raises `NotFoundError` for a chosen
+    thread that does not exist.
+    """
+    rows = await chosen(source, choice)
+    copier = _Copier(source, target, overwrite)
+    done: list[Copied] = []
+    for row in rows:
+        done.append(await copier.copy(row))
+        if progress is not None:
+            progress(len(done), len(rows), done[-1])
+    return done
+
+
+async def chosen(source: Storage, choice: Choice) -> list[ThreadRow]:
+    """The lines of the chosen threads, parents before their forks, which then share their past."""
+    namespaces = choice.namespaces or tuple(await source.namespaces())
+    rows: list[ThreadRow] = []
+    for namespace in namespaces:
+        rows += await (_named if choice.threads else _listed)(source, namespace, choice)
+    for thread_id in choice.threads:
+        if not any(row.key.id == thread_id for row in rows):
+            raise NotFoundError(f"thread {thread_id!r}")
+    return _parents_first(rows)
+
+
+async def _named(source: Storage, namespace: str, choice: Choice) -> list[ThreadRow]:
+    found = [row for thread_id in choice.threads for row in await source.find(namespace, thread_id)]
+    return [row for row in found if choice.user is None or row.key.user == choice.user]
+
+
+async def _listed(source: Storage, namespace: str, choice: Choice) -> list[ThreadRow]:
+    found: dict[ThreadKey, ThreadRow] = {}
+    query = ThreadQuery(namespace=namespace, user=choice.user, limit=_PAGE)
+    while page := await source.threads(query):
+        found |= {row.key: row for row in page}
+        query = msgspec.structs.replace(query, before=(page[-1].updated, page[-1].uid))
+    return list(found.values())
+
+
+def _parents_first(rows: list[ThreadRow]) -> list[ThreadRow]:
+    by_uid = {row.uid: row for row in rows}
+
+    def depth(row: ThreadRow) -> int:
+        parent, found = by_uid.get(row.parent_uid or ""), 0
+        while parent is not None and found < len(rows):
+            parent, found = by_uid.get(parent.parent_uid or ""), found + 1
+        return found
+
+    return sorted(rows, key=lambda row: (depth(row), row.created, row.uid))
+
+
+class _Copier:
+    """Copies one thread after the other."""
+
+    def __init__(self, source: Storage, target: Storage, overwrite: bool) -> None:
+        self._source = source
+        self._target = target
+        self._overwrite = overwrite
+        self._ids = IdMaker(SystemClock(), SystemRandomness())
+
+    async def copy(self, row: ThreadRow) -> Copied:
+        """Copy a thread, or say why not."""
+        try:
+            return await self._copied(row)
+        except (ConflictError, DamagedError, InvalidInputError, NotFoundError) as exc:
+            return Copied(key=row.key, outcome=Outcome.REFUSED, reason=str(exc))
+
+    async def _copied(self, row: ThreadRow) -> Copied:
+        standing = await self._target.thread(row.key)
+        if standing is not None and await _chain(self._target, standing, row.head) == row.head_digest:
+            return Copied(key=row.key, outcome=Outcome.SAME)
+        if standing is None:
+            return await self._put(await self._taken(row.key), Outcome.COPIED)
+        if await _chain(self._source, row, standing.head) == standing.head_digest:
+            rest = await self._taken(row.key, standing.head, standing.head_digest)
+            return await self._put(rest, Outcome.GREW)
+        if not self._overwrite:
+            return Copied(key=row.key, outcome=Outcome.REFUSED, reason=ANOTHER)
+        if standing.lease_owner is not None:
+            raise LeaseHeldError(row.key.id, standing.lease_owner)
+        return await self._replaced(await self._taken(row.key))
+
+    async def _taken(self, key: ThreadKey, after: int = 0, chain: bytes = GENESIS) -> ThreadCopy:
+        return await take(self._source, key, after=after, chain=chain, spare_uid=self._ids.sortable())
+
+    async def _replaced(self, copy: ThreadCopy) -> Copied:
+        transfer.check(copy)  # before anything is deleted for it
+        await self._target.delete(copy.row.key)
+        return await self._put(copy, Outcome.COPIED)
+
+    async def _put(self, copy: ThreadCopy, outcome: Outcome) -> Copied:
+        key, head = copy.row.key, copy.row.head
+        state = await _state(self._source, key, head)  # a source that is damaged is found out before anything is put
+        made = await self._target.put_thread(copy)
+        await self._put_snapshot(copy, made)
+        await _check_log(self._target, copy)
+        await _check_checkpoints(self._target, copy)
+        if await _state(self._target, key, head) != state:
+            raise EntryDamagedError(key.id, head, "gives another state than in the source")
+        return Copied(key=key, outcome=outcome, entries=len(copy.entries), bytes=_weight(copy))
+
+    async def _put_snapshot(self, copy: ThreadCopy, made: ThreadRow) -> None:
+        """The newest whole state comes along: without it, the first to load would fold the whole log."""
+        restored = await self._source.restore(copy.row.key, at=copy.row.head)
+        snapshot = restored.snapshot if restored else None
+        if snapshot is None or snapshot.version <= max(copy.after, made.parent_version):
+            return
+        if copy.chain_at(snapshot.version) == snapshot.chain:
+            await self._target.put_snapshot(made.key, made.uid, snapshot)
+
+
+async def _chain(storage: Storage, row: ThreadRow, version: int) -> bytes | None:
+    """The chain digest of a thread at a version; None when it has no such version."""
+    if version == 0 or version > row.head:
+        return GENESIS if version == row.head else None
+    found = await storage.headers(row.key, at=version)
+    return found[0].chain if found and found[0].version == version else None
+
+
+async def _state(storage: Storage, key: ThreadKey, version: int) -> bytes:
+    """The digest of the state at a version."""
+    return digest_of((await Restorer(storage, Silence()).restore(key, version)).document.encoded())
+
+
+async def _check_log(target: Storage, copy: ThreadCopy) -> None:
+    """Read back what was put: every body, and every link from the first to the head."""
+    name, version, chain = copy.row.key.id, copy.after, copy.chain
+    while version < copy.row.head:
+        page = await target.entries(copy.row.key, after=version, limit=min(_PAGE, copy.row.head - version))
+        if not page:
+            raise EntryDamagedError(name, version + 1, "is missing in the target")
+        chain = verify_links(name, version, chain, page)
+        for entry in page:
+            body_of(name, entry)
+        version = page[-1].version
+    if chain != copy.row.head_digest:
+        raise EntryDamagedError(name, version, "has another chain digest in the target")
+
+
+async def _check_checkpoints(target: Storage, copy: ThreadCopy) -> None:
+    """Each is there and means the same version, whose chain digest stands for the state it had."""
+    found = _decided(await checkpoints_after(target, copy.row, copy.after))
+    for mark, there in _decided(copy.checkpoints).items():
+        if found.get(mark) != there:
+            raise CheckpointDamagedError(mark, copy.row.key.id)
+
+
+def _decided(rows: Iterable[CheckpointRow]) -> dict[str, CheckpointRow]:
+    """Checkpoints by id, without what their writers had left open."""
+    plain = (
+        msgspec.structs.replace(row, mark=msgspec.structs.replace(row.mark, parent=None, version=None)) for row in rows
+    )
+    return {row.mark.id: row for row in plain}
+
+
+def _weight(copy: ThreadCopy) -> int:
+    return sum(len(entry.payload or b"") for entry in copy.entries) + sum(len(blob.payload) for blob in copy.blobs)

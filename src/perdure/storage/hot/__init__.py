@@ -1,0 +1,1 @@
+"""Redis in front of a storage: read faster, never believed more than the storage itself."""

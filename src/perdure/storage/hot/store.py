@@ -1,0 +1,227 @@
+"""The hot layer: any storage with Redis in front of it. Redis is never the truth.
+
+Every answer is the storage's own, or leads to the head that the storage names at that moment. Writes go to Redis after
+their commit, so that nothing is there that was not committed; whatever Redis loses, swaps or invents is a miss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from perdure.core.checkpoint import CheckpointQuery, CheckpointRow
+from perdure.core.entries import Entry, EntryKind
+from perdure.core.errors import StorageError
+from perdure.core.identity import ThreadKey
+from perdure.core.ports import Clock, Randomness, Silence, Telemetry
+from perdure.core.threads import Lease, ThreadQuery, ThreadRow
+from perdure.core.transfer import ThreadCopy
+from perdure.core.writes import Appended, Restored, Sizes, Snapshot, Write
+from perdure.storage.contract import Migrate, Schema, Storage, Watch
+from perdure.storage.hot.cache import WINDOW, Cache
+from perdure.storage.hot.ports import RedisPort
+
+CACHE_TTL = 86400  # seconds
+MAX_CACHED_THREADS = 1000
+_SECRET, _PLACE = 32, 6  # bytes
+
+
+class HotStorage:
+    """Keeps the newest part of threads in Redis, and asks `inner` for everything else."""
+
+    def __init__(
+        self,
+        inner: Storage,
+        redis: RedisPort,
+        *,
+        clock: Clock,
+        randomness: Randomness,
+        cache_ttl: float = CACHE_TTL,
+        max_cached_threads: int = MAX_CACHED_THREADS,
+        telemetry: Telemetry | None = None,
+    ) -> None:
+        self._inner = inner
+        self._redis = redis
+        self._clock = clock
+        self._randomness = randomness
+        self._ttl = cache_ttl
+        self._max_threads = int(max_cached_threads)
+        self._telemetry = telemetry or Silence()
+        self._made: Cache | None = None
+
+    async def _cache(self) -> Cache | None:
+        """The cache, tied to the storage by a secret and by a name apart from other storages' in the same Redis.
+
+        None where the storage cannot keep those: one that may only be read is read without Redis.
+        """
+        if self._made is None:
+            with suppress(StorageError):  # whatever is wrong with the storage, the call itself will say
+                self._made = Cache(
+                    self._redis,
+                    place=await self._inner.keep("hot.id", self._randomness.bytes(_PLACE)),
+                    secret=await self._inner.keep("hot.secret", self._randomness.bytes(_SECRET)),
+                    ttl=self._ttl,
+                    max_threads=self._max_threads,
+                    clock=self._clock,
+                    telemetry=self._telemetry,
+                )
+        return self._made
+
+    async def setup(self, migrate: Migrate = "auto") -> Schema:
+        return await self._inner.setup(migrate)
+
+    def migration(self) -> Sequence[str]:
+        return self._inner.migration()
+
+    async def append(self, write: Write) -> Appended:
+        cache = await self._cache()
+        # Push to Redis only after the commit: the other order served a state that a rollback had undone.
+        done = await self._inner.append(write)
+        if cache and not done.again:
+            await cache.push(write, done)
+        return done
+
+    async def restore(self, key: ThreadKey, *, at: int | None = None, after: int | None = None) -> Restored | None:
+        if at is not None or after is not None:
+            # What is new after a known version is a small indexed read: asking two places for it would take longer.
+            return await self._inner.restore(key, at=at, after=after)
+        restored, _ = await self._restored(key)
+        return restored
+
+    async def _restored(self, key: ThreadKey) -> tuple[Restored | None, bool]:
+        """What folding the head needs, and whether Redis has it now."""
+        cache = await self._cache()
+        found = await cache.look(key, self._inner.thread(key)) if cache else None
+        if cache is None or found is None:
+            return await self._inner.restore(key), False
+        hit = found.restored()
+        cache.tell(found, hit is not None)
+        if hit is not None:
+            return hit, True
+        restored = await self._inner.restore(key)
+        return restored, restored is not None and await cache.fill(restored, found)
+
+    async def entries(
+        self, key: ThreadKey, *, after: int = 0, limit: int | None = None, kinds: Sequence[EntryKind] | None = None
+    ) -> list[Entry]:
+        found = await self._newest(key, max(after, 0))
+        if found is None:
+            return await self._inner.entries(key, after=after, limit=limit, kinds=kinds)
+        return [entry for entry in found if kinds is None or entry.kind in kinds][:limit]
+
+    async def _newest(self, key: ThreadKey, after: int) -> list[Entry] | None:
+        """The entries after a version if they are few, from Redis or through it; None to ask the storage itself."""
+        cache = await self._cache()
+        found = await cache.look_at_newest(key, self._inner.thread(key), WINDOW) if cache else None
+        if cache is None or found is None:
+            return None
+        hit = found.entries(after)
+        cache.tell(found, hit is not None)
+        if hit is not None or found.row.head - after > WINDOW:
+            return hit  # a long read of a log does not fill Redis
+        # One more than was asked for: it shows that the first of the others follows from it.
+        entries = await self._inner.entries(key, after=max(after - 1, 0))
+        await cache.add(found.row, after, entries, found)
+        return [entry for entry in entries if entry.version > after]
+
+    async def headers(
+        self,
+        key: ThreadKey,
+        *,
+        at: int | None = None,
+        until: int | None = None,
+        kinds: Sequence[EntryKind] | None = None,
+        limit: int = 1,
+    ) -> list[Entry]:
+        return await self._inner.headers(key, at=at, until=until, kinds=kinds, limit=limit)
+
+    async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
+        cache = await self._cache()
+        kept = await self._inner.put_snapshot(key, uid, snapshot)
+        if cache and kept:
+            await cache.put_snapshot(key, uid, snapshot)
+        return kept
+
+    async def drop_snapshot(self, key: ThreadKey, version: int) -> None:
+        cache = await self._cache()
+        await self._inner.drop_snapshot(key, version)
+        if cache:
+            await cache.drop_snapshot(cache.lines.get(key) or await self._inner.thread(key), version)
+
+    async def checkpoints(self, key: ThreadKey, query: CheckpointQuery) -> list[CheckpointRow]:
+        return await self._inner.checkpoints(key, query)
+
+    async def user_checkpoints(self, namespace: str, user: str | None, query: CheckpointQuery) -> list[CheckpointRow]:
+        return await self._inner.user_checkpoints(namespace, user, query)
+
+    async def checkpoint(self, namespace: str, user: str | None, checkpoint_id: str) -> CheckpointRow | None:
+        return await self._inner.checkpoint(namespace, user, checkpoint_id)
+
+    async def thread(self, key: ThreadKey) -> ThreadRow | None:
+        return await self._inner.thread(key)
+
+    async def find(self, namespace: str, thread_id: str) -> list[ThreadRow]:
+        return await self._inner.find(namespace, thread_id)
+
+    async def threads(self, query: ThreadQuery) -> list[ThreadRow]:
+        return await self._inner.threads(query)
+
+    async def namespaces(self) -> list[str]:
+        return await self._inner.namespaces()
+
+    async def fork(self, source: ThreadKey, version: int, target: ThreadRow) -> ThreadRow:
+        return await self._inner.fork(source, version, target)
+
+    async def put_thread(self, copy: ThreadCopy) -> ThreadRow:
+        cache = await self._cache()
+        row = await self._inner.put_thread(copy)
+        if cache:
+            await cache.forget(row.key)
+        return row
+
+    async def delete(self, key: ThreadKey) -> bool:
+        cache = await self._cache()
+        deleted = await self._inner.delete(key)
+        if cache:
+            await cache.forget(key)
+        return deleted
+
+    async def claim(self, key: ThreadKey, owner: str, *, until: int, now: int, take_from: str | None = None) -> Lease:
+        return await self._inner.claim(key, owner, until=until, now=now, take_from=take_from)
+
+    async def renew(self, key: ThreadKey, epoch: int, *, until: int, now: int) -> Lease:
+        return await self._inner.renew(key, epoch, until=until, now=now)
+
+    async def release(self, key: ThreadKey, epoch: int, *, wake_at: int | None = None) -> None:
+        await self._inner.release(key, epoch, wake_at=wake_at)
+
+    async def due(self, namespace: str, now: int, limit: int = 100) -> list[ThreadRow]:
+        return await self._inner.due(namespace, now, limit)
+
+    def watch(self, namespace: str) -> Watch:
+        return self._inner.watch(namespace)
+
+    async def blobs(self, key: ThreadKey, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        return await self._inner.blobs(key, digests)
+
+    async def sweep_blobs(self, now: int) -> int:
+        return await self._inner.sweep_blobs(now)
+
+    async def keep(self, name: str, value: bytes) -> bytes:
+        return await self._inner.keep(name, value)
+
+    async def sizes(self, key: ThreadKey | None = None) -> Sizes:
+        return await self._inner.sizes(key)
+
+    async def close(self) -> None:
+        self._redis.close()
+        await self._inner.close()
+
+    async def warm(self, namespace: str, users: Iterable[str], threads: int = 3) -> int:
+        """Bring the newest `threads` threads of each user into Redis, and return how many are there now."""
+        warmed = 0
+        for user in users:
+            for row in await self._inner.threads(ThreadQuery(namespace=namespace, user=user, limit=threads)):
+                _, kept = await self._restored(row.key)
+                warmed += kept
+        return warmed

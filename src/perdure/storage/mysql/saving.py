@@ -1,0 +1,101 @@
+"""A save in one round trip, from whatever the line is: it is locked, judged, and told to the client.
+
+    BEGIN ─ the line, locked ─ its head, if the write is admitted ─ entry ─ checkpoint ─ head ─ … ─ COMMIT
+
+A write that is not admitted changes nothing, and the slow way says why. A key that stands already is found by its
+unique index, which ends the text halfway.
+
+A text whose connection was cut may reach the server late, when it was given up and its write made the slow way: what
+neither a key nor an expected version tells from a new write looks for its write id among the last entries.
+"""
+
+from __future__ import annotations
+
+from binascii import a2b_base64
+from collections.abc import Iterator
+
+import msgspec
+
+from perdure.core.writes import Write, accepted, checkpoint_row, stamped
+from perdure.storage.mysql.literals import spelled
+from perdure.storage.mysql.phrases import BEGIN, COMMIT, NOW, Phrase, Phrases
+from perdure.storage.mysql.wires import Result
+from perdure.storage.sql.rows import StoredThread, thread_of
+from perdure.storage.sql.statements import Statements
+from perdure.storage.sql.writing import Answer
+
+_MOST = 16  # entries in one text
+_LINE_AT, _MOVED_AT = 2, -2  # where in the results the line is, and the last move of the head
+_DIGEST_AT = 11  # where in the line the digest of the head is
+# One column for the whole line: a driver in Python takes longer to read 22 of them than the server to save.
+_LINE = "SELECT JSON_ARRAY({columns}, {now}) FROM {thread} WHERE name_key = ? FOR UPDATE"
+_HEAD = "SET @perdure_head = (SELECT head FROM {thread} t WHERE name_key = ?"
+_NOT_AGAIN = """ AND NOT EXISTS (SELECT 1 FROM {entry} e WHERE e.write_id = ?
+  AND e."row" > t."row" * 4294967296 + t.head - 64 AND e."row" <= t."row" * 4294967296 + t.head)"""
+_ON_HEAD = "name_key = ? AND head = @perdure_head + ?"  # NULL, if the write is not admitted
+
+
+class Saving:
+    """From a write to the text of its save, and from the results to an answer."""
+
+    def __init__(self, sql: Statements, phrases: Phrases) -> None:
+        words = {"thread": sql.dialect.table("thread"), "entry": sql.dialect.table("entry"), "now": NOW}
+        words["columns"] = sql.thread_columns.replace("head_digest", "TO_BASE64(head_digest)")
+        self._line, self._head, self._not_again = (text.format(**words) for text in (_LINE, _HEAD, _NOT_AGAIN))
+        self._phrases = phrases
+
+    def fits(self, write: Write, known: StoredThread | None) -> bool:
+        """Whether a write can be made this way: to a thread that is probably there, without large values."""
+        there = write.uid is not None or known is not None
+        return there and len(write.entries) <= _MOST and not write.blobs and write.since is None
+
+    def text(self, write: Write, known: StoredThread | None) -> bytes:
+        """The whole transaction."""
+        return b"; ".join(spelled(text, values) for text, values in self._statements(write))
+
+    def _statements(self, write: Write) -> Iterator[Phrase]:
+        name = bytes.fromhex(write.key.digest())
+        yield BEGIN
+        yield self._phrases.now(write)
+        yield self._line, (name,)
+        yield self._admission(write, name)
+        for at in range(len(write.entries)):
+            where: Phrase = (_ON_HEAD, (name, at))
+            yield self._phrases.entry(write, at, where)
+            if write.checkpoint is not None and at == len(write.entries) - 1:
+                yield self._phrases.mark(write.checkpoint, where)
+            yield self._phrases.move(write, at, where)
+        yield COMMIT
+
+    def _admission(self, write: Write, name: bytes) -> Phrase:
+        """What `core.writes.admit` asks of a line."""
+        conditions: list[Phrase] = [(self._head, (name,))]
+        if _could_double(write):
+            conditions.append((self._not_again, (write.write_id,)))
+        if write.uid is not None:
+            conditions.append((" AND uid = ?", (write.uid,)))
+        if write.epoch is not None:
+            conditions.append((" AND epoch = ? AND lease_owner IS NOT NULL", (write.epoch,)))
+        elif write.changes_state and not write.commutes:
+            conditions.append((f" AND (lease_owner IS NULL OR lease_until <= {NOW})", ()))
+        if write.expected is not None:
+            conditions.append((" AND head_state_version = ?", (write.expected,)))
+        text = "".join(text for text, _ in conditions)
+        return f"{text})", tuple(value for _, values in conditions for value in values)
+
+    def answer(self, write: Write, known: StoredThread | None, results: list[Result]) -> Answer | None:
+        """What became of the write; None when it was refused, and the slow way has to say why."""
+        if results[_MOVED_AT].changed != 1:
+            return None
+        *line, now = msgspec.json.decode(results[_LINE_AT].rows[0][0])
+        line[_DIGEST_AT] = a2b_base64(line[_DIGEST_AT])
+        stored = thread_of(tuple(line))
+        after, entries = stamped(stored.row, self._phrases.timed(write, max(now, stored.row.updated)))
+        mark = checkpoint_row(stored.row, after, write.checkpoint) if write.checkpoint else None
+        return accepted(stored.row, after, entries, mark), stored.number
+
+
+def _could_double(write: Write) -> bool:
+    """Whether nothing else would refuse the same write a second time."""
+    moves = write.expected is not None and write.changes_state
+    return write.idem_key is None and not moves

@@ -1,0 +1,119 @@
+"""The storage on MySQL and MariaDB: opening, set-up, and the save in one round trip."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Literal, cast
+
+from perdure.core.errors import InvalidInputError
+from perdure.core.ports import Silence, Telemetry
+from perdure.core.writes import Write
+from perdure.storage.baton import Baton
+from perdure.storage.contract import SCHEMA, Migrate, Schema, Watch
+from perdure.storage.mysql.address import read_address
+from perdure.storage.mysql.continuing import Continuing
+from perdure.storage.mysql.dialect import UserIdType, dialect
+from perdure.storage.mysql.errors import Missed
+from perdure.storage.mysql.layout import Layout
+from perdure.storage.mysql.phrases import Phrases
+from perdure.storage.mysql.ports import InPlacePool, LoopPool
+from perdure.storage.mysql.saving import Saving
+from perdure.storage.mysql.transactions import MysqlPort
+from perdure.storage.ports import PollingWatch
+from perdure.storage.sql import setup
+from perdure.storage.sql.retrying import Landed
+from perdure.storage.sql.rows import StoredThread
+from perdure.storage.sql.statements import Statements
+from perdure.storage.sql.store import SqlStorage
+from perdure.storage.sql.transactions import CommitUnknown, ServerGone, TryAgain
+from perdure.storage.sql.writing import Answer, append_slowly
+
+Mode = Literal["sync", "async"]
+
+
+class MysqlStorage(SqlStorage):
+    """Tables in one database of MariaDB (from 10.6) or MySQL (from 8.0.17); any number of hosts may share them.
+
+    `server_time=False` has the caller's clock count, for tests. `password` is asked for every new connection and wins
+    over the one in the address; for asynchronous callers it may return an awaitable. What else the address can say is
+    in `perdure.storage.mysql.address`.
+    """
+
+    _port: MysqlPort
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        mode: Mode,
+        server_time: bool = True,
+        pool_max: int = 8,
+        pool_timeout: float = 30.0,
+        connect_timeout: float = 5.0,
+        password: Callable[[], str] | Callable[[], Awaitable[str]] | None = None,
+        retry_seconds: float = 10.0,
+        user_id_type: UserIdType = "string",
+        baton: Baton | None = None,
+        telemetry: Telemetry | None = None,
+    ) -> None:
+        _check(pool_max, password, user_id_type)
+        address = read_address(url)
+        sql = Statements(dialect(user_id_type))
+        pool = (InPlacePool if mode == "sync" else LoopPool)(
+            address,
+            most=pool_max,
+            patience=pool_timeout,
+            connect_timeout=connect_timeout,
+            password=cast("Any", password),
+            telemetry=telemetry or Silence(),
+        )
+        port = MysqlPort(pool, address.place, sql, server_time=server_time, retry_seconds=retry_seconds, baton=baton)
+        super().__init__(port, retry_seconds=retry_seconds)
+        self._layout = Layout(address.place, address.database, sql, user_id_type)
+        phrases = Phrases(sql, server_time=server_time)
+        self._quick = (Continuing(sql, phrases, server_time=server_time), Saving(sql, phrases))
+
+    async def setup(self, migrate: Migrate = "auto") -> Schema:
+        port = self._port
+        port.distrust()  # nothing is tried again here: a server that refuses us says why at once
+        found = await port.read(self._layout.found, alone=True)
+        if found is None or found.schema < SCHEMA:
+            if migrate == "check":
+                raise setup.outdated(port.place, found)
+            found = await port.read(self._layout.upgrade, alone=True)
+        await port.read(self._layout.check_users, alone=True)
+        return setup.checked(port.place, found)
+
+    def migration(self) -> Sequence[str]:
+        return self._layout.script()
+
+    def watch(self, namespace: str) -> Watch:
+        return PollingWatch(self._port.pause)
+
+    async def _append(self, write: Write, known: StoredThread | None, landed: Landed[Answer]) -> Answer:
+        """One round trip where that is enough; the slow way for the rest, and to say why a write was refused."""
+        in_doubt = False
+        for way in self._quick:
+            if not way.fits(write, known):
+                continue
+            try:
+                answer = way.answer(write, known, await self._port.save(way.text(write, known)))
+            except Missed:
+                continue
+            except (ServerGone, TryAgain):
+                break
+            except CommitUnknown:
+                in_doubt = True
+                break
+            if answer is not None:
+                return answer
+        return await self._run.write(lambda tx: append_slowly(tx, write), landed, in_doubt=in_doubt)
+
+
+def _check(pool_max: int, password: object, user_id_type: str) -> None:
+    if user_id_type not in ("string", "int", "bigint"):
+        raise InvalidInputError(f'user_id_type must be "string", "int" or "bigint", not {user_id_type!r}')
+    if pool_max < 1:
+        raise InvalidInputError(f"pool_max must be 1 or more, not {pool_max}")
+    if password is not None and not callable(password):
+        raise InvalidInputError("password must be a function that returns the password")

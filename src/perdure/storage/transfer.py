@@ -1,0 +1,60 @@
+"""Taking a thread out of a storage, whichever it is: by the calls that every storage has."""
+
+from __future__ import annotations
+
+from perdure.core.blobs import referred
+from perdure.core.checkpoint import CheckpointQuery, CheckpointRow
+from perdure.core.digest import GENESIS, body_of
+from perdure.core.entries import Entry
+from perdure.core.errors import NotFoundError
+from perdure.core.identity import ThreadKey
+from perdure.core.threads import ThreadRow
+from perdure.core.transfer import CopiedBlob, ThreadCopy
+from perdure.storage.contract import Storage
+
+_PAGE = 1000  # checkpoints
+
+
+async def take(
+    storage: Storage, key: ThreadKey, *, after: int = 0, chain: bytes = GENESIS, spare_uid: str | None = None
+) -> ThreadCopy:
+    """A thread as it stands: with its whole history, or with what comes after a version whose chain digest is known.
+
+    What is written meanwhile is left out. Raises `NotFoundError`, and `EntryDamagedError` for a body that fails its
+    digest; the links are checked when the copy is put.
+    """
+    row = await storage.thread(key)
+    if row is None:
+        raise NotFoundError(f"thread {key.id!r}")
+    entries = await storage.entries(key, after=after, limit=max(row.head - after, 0))
+    return ThreadCopy(
+        row=row,
+        entries=entries,
+        checkpoints=await checkpoints_after(storage, row, after),
+        blobs=await _blobs(storage, key, entries),
+        after=after,
+        chain=chain,
+        spare_uid=spare_uid,
+    )
+
+
+async def checkpoints_after(storage: Storage, row: ThreadRow, after: int) -> list[CheckpointRow]:
+    """The checkpoints that ride on the entries after a version, up to the head that the line names, oldest first."""
+    found: list[CheckpointRow] = []
+    before: str | None = None
+    while True:
+        page = await storage.checkpoints(row.key, CheckpointQuery(before=before, limit=_PAGE))
+        found += [mark for mark in page if after < mark.entry <= row.head]
+        if len(page) < _PAGE or page[-1].entry <= after:
+            return found[::-1]
+        before = page[-1].mark.id
+
+
+async def _blobs(storage: Storage, key: ThreadKey, entries: list[Entry]) -> list[CopiedBlob]:
+    """The large values that the entries refer to; one that is gone is missing here too."""
+    first: dict[bytes, int] = {}
+    for entry in entries:
+        for digest in referred(body_of(key.id, entry)):
+            first.setdefault(digest, entry.version)
+    found = await storage.blobs(key, list(first)) if first else {}
+    return [CopiedBlob(digest, payload, first[digest]) for digest, payload in found.items()]
