@@ -39,6 +39,7 @@ class Database:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.url = f"sqlite:///{path}"
         self.keeper = connect(path)
         grow_wal(self.keeper)
         self.grown = self.wal_bytes()
@@ -49,6 +50,15 @@ class Database:
     def wal_grew(self) -> bool:
         """Whether the WAL had to grow after all, which would bend the figures."""
         return self.wal_bytes() > self.grown
+
+    def newest_payload(self) -> int:
+        """The bytes of Perdure's newest entry."""
+        sql = "SELECT length(payload) FROM perdure_entry ORDER BY row DESC LIMIT 1"
+        return self.keeper.execute(sql).fetchone()[0]
+
+    def snapshots(self) -> list[int]:
+        """The versions that have a snapshot of Perdure's."""
+        return [row for (row,) in self.keeper.execute("SELECT row & 4294967295 FROM perdure_snapshot")]
 
     def close(self) -> None:
         self.keeper.close()
@@ -63,7 +73,7 @@ class RawCommits:
     """One blob a commit: BEGIN IMMEDIATE, INSERT, COMMIT. What the disk and SQLite cost by themselves."""
 
     def __init__(self, path: str) -> None:
-        self._database = Database(path)
+        self.home = Database(path)
         self._raw = connect(path)
         self._raw.execute("CREATE TABLE blobs (at INTEGER PRIMARY KEY, body BLOB NOT NULL)")
 
@@ -77,9 +87,6 @@ class RawCommits:
         execute("COMMIT")
         return time.perf_counter() - start
 
-    def wal_grew(self) -> bool:
-        return self._database.wal_grew()
-
     def close(self) -> None:
         self._raw.close()
-        self._database.close()
+        self.home.close()

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.databases import RawCommits
+from benchmarks.databases import Database, RawCommits
 from benchmarks.peers.child import ROOT, Peer, command, is_installed
 from benchmarks.stores import SIDES
 from benchmarks.timing import progress
@@ -71,7 +71,7 @@ def _play_peer(start: list[str], saves: int) -> None:
 
 def play(name: str, path: str, saves: int) -> None:
     """One side alone, in the traced child."""
-    side = _Raw(path) if name == "raw" else SIDES[name](path, "words", turns("words", _WARM + saves))
+    side = _Raw(path) if name == "raw" else SIDES[name](Database(path), "words", turns("words", _WARM + saves))
     for at in range(_WARM + saves):
         if at == _WARM:
             os.getsid(0)

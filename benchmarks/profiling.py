@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from benchmarks.databases import Database
 from benchmarks.stores import SIDES, Side, fill, handle, open_store
 from benchmarks.timing import timed
 from benchmarks.workload import turns
@@ -29,7 +30,7 @@ def profile(what: str, count: int) -> str:
 
 
 def _saves(side_class: type[Side], path: str, count: int) -> list[Run]:
-    side = side_class(path, "words", turns("words", count + _REPEATS))
+    side = side_class(Database(path), "words", turns("words", count + _REPEATS))
     for at in range(count):
         side.step(at)
     runs = [_profiled(side.step, at) for at in range(count, count + _REPEATS)]
@@ -38,12 +39,12 @@ def _saves(side_class: type[Side], path: str, count: int) -> list[Run]:
 
 
 def _restores(path: str, count: int) -> list[Run]:
-    fill(path, "words", turns("words", count))
+    fill(f"sqlite:///{path}?synchronous=NORMAL", "words", turns("words", count))
     return [_restored(path) for _ in range(_REPEATS)]
 
 
 def _restored(path: str) -> Run:
-    store = open_store(path)
+    store = open_store(f"sqlite:///{path}")
     run = _profiled(lambda: handle(store).load())
     store.close()
     return run

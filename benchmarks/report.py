@@ -59,11 +59,20 @@ class Figure:
         }
 
 
-def compared(name: str, mine: str, theirs: str, samples: Mapping[str, Sequence[float]], **rest: Any) -> Figure:
-    """One side's median against another's."""
-    one, other = summary(samples[mine]), summary(samples[theirs])
+def compared(
+    name: str,
+    mine: str,
+    theirs: str,
+    samples: Mapping[str, Sequence[float]],
+    *,
+    beside: Sequence[str] = (),
+    **rest: Any,
+) -> Figure:
+    """One side's median against another's; those `beside` are shown with them."""
+    sides = {each: summary(samples[each]) for each in (mine, theirs, *beside)}
+    one, other = sides[mine], sides[theirs]
     value, calm = one.median / other.median, one.p10 / other.p10
-    return Figure(name=name, value=value, calm=calm, sides={mine: one, theirs: other}, **rest)
+    return Figure(name=name, value=value, calm=calm, sides=sides, **rest)
 
 
 @dataclass(slots=True)
@@ -75,16 +84,25 @@ class Report:
     figures: list[Figure] = field(default_factory=list)
     fsyncs: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    title: str = "Benchmarks"
+    name: str = "latest"  # of the files
+    counted_by: str = "strace"  # what counts fsyncs
 
     def markdown(self) -> str:
         """The table and what stands around it."""
         lines = ["| figure | bar | measured | calm | met? | medians (p10–p90), samples |", "|---|---|---|---|---|---|"]
         lines += [_line(figure) for figure in self.figures]
-        return "\n".join([*self._head(), "", *lines, "", *_fsync_lines(self.fsyncs), *self._foot(), ""])
+        return "\n".join(
+            [*self._head(), "", *lines, "", *_fsync_lines(self.fsyncs, self.counted_by), *self._foot(), ""]
+        )
 
     def _head(self) -> list[str]:
         machine = ", ".join(f"{name} {value}" for name, value in self.machine.items())
-        return ["# Benchmarks" + (" (quick: fewer turns than the bars are about)" if self.quick else ""), "", machine]
+        return [
+            f"# {self.title}" + (" (quick: fewer turns than the bars are about)" if self.quick else ""),
+            "",
+            machine,
+        ]
 
     def _foot(self) -> list[str]:
         return ["", *(f"- {note}" for note in self.notes)] if self.notes else []
@@ -99,10 +117,10 @@ class Report:
         }
 
     def write(self, folder: Path = RESULTS) -> None:
-        """Write `latest.md` and `latest.json`."""
+        """Write the table, and the same for programs."""
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "latest.md").write_text(self.markdown(), encoding="utf-8")
-        (folder / "latest.json").write_text(json.dumps(self.as_dict(), indent=2, ensure_ascii=False) + "\n")
+        (folder / f"{self.name}.md").write_text(self.markdown(), encoding="utf-8")
+        (folder / f"{self.name}.json").write_text(json.dumps(self.as_dict(), indent=2, ensure_ascii=False) + "\n")
 
 
 def _line(figure: Figure) -> str:
@@ -137,8 +155,8 @@ def _times(side: Summary) -> str:
     return f"{middle} {unit} ({low}–{high}), {side.count}"
 
 
-def _fsync_lines(counts: dict[str, float]) -> list[str]:
+def _fsync_lines(counts: dict[str, float], counted_by: str) -> list[str]:
     if not counts:
-        return ["fsyncs per save: not shown (strace is missing or not allowed here)."]
+        return [f"fsyncs per save: not shown ({counted_by} is missing or not allowed here)."]
     shown = " · ".join(f"{name} {count:.2f}" for name, count in counts.items())
-    return [f"fsyncs per save (strace, a separate run of each side): {shown}."]
+    return [f"fsyncs per save ({counted_by}, a separate run of each side): {shown}."]

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from benchmarks.report import Figure
 from benchmarks.workload import Turn, Variant, turns
@@ -23,7 +24,10 @@ class Scale:
     repeats: int  # samples of restore, list and start-up
     rounds: int  # rounds of the asynchronous clients
     each: int  # updates of one client in a round
-    traced: int  # saves under strace
+    traced: int  # saves whose syncs are counted
+    slow: int = 300  # turns of a peer that is slow
+    lengths: tuple[int, ...] = (10, 100, 1000)  # messages of the threads that the hot layer is read with
+    wal_megabytes: int = 0  # of WAL that a server has before the first turn
 
     @property
     def turns(self) -> int:
@@ -44,6 +48,7 @@ class Bench:
     folder: Path
     found: Callable[[Figure], None]
     note: Callable[[str], None]
+    server: Any = None  # the running server, where the backend needs one
     _turns: dict[Variant, list[Turn]] = field(default_factory=dict)
 
     def path(self, name: str) -> str:

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
-from benchmarks.databases import Database
 from benchmarks.workload import State, Turn, Variant, nested, opening_context
 from perdure import Message
 from perdure.sync import Perdure, Thread
 
 THREAD = "w"
+_ASKED_EVERY = 25  # turns: asking the database for sizes between two saves makes the next one dearer
 USER = "bench"  # naming the user spares the handle one lookup at its first use
 
 
-def open_store(path: str, options: str = "") -> Perdure:
+class Home(Protocol):
+    """A database of one side's own."""
+
+    url: str
+
+    def newest_payload(self) -> int: ...
+
+    def snapshots(self) -> list[int]: ...
+
+    def wal_grew(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+def open_store(url: str, **options: Any) -> Perdure:
     """An open store: connected, its layout checked."""
-    return Perdure.open(f"sqlite:///{path}{options}").__enter__()
+    return Perdure.open(url, **options).__enter__()
 
 
 def handle(store: Perdure) -> Thread:
@@ -33,13 +47,12 @@ def as_message(turn: Turn) -> Message:
 class Side:
     """One database that W is played into."""
 
-    def __init__(self, path: str, variant: Variant, turns: list[Turn]) -> None:
-        self.path = path
-        self.size = 2048  # bytes of the newest entry's payload, for the raw commit beside it
-        self._database = Database(path)
+    def __init__(self, home: Home, variant: Variant, turns: list[Turn]) -> None:
+        self.home = home
+        self.size = 2048  # bytes of a recent entry's payload, for the raw commit beside it
         self._turns = turns
         self._state = State(opening_context(variant))
-        self._store = open_store(path)
+        self._store = open_store(home.url)
         self._thread = handle(self._store)
 
     def step(self, at: int) -> float:
@@ -48,26 +61,16 @@ class Side:
         start = time.perf_counter()
         call()
         seconds = time.perf_counter() - start
-        self.size = self._newest_payload()
+        if at % _ASKED_EVERY == 1:  # the first entry holds the whole context
+            self.size = self.home.newest_payload()
         return seconds
 
     def _prepare(self, turn: Turn) -> Callable[[], Any]:
         raise NotImplementedError
 
-    def _newest_payload(self) -> int:
-        sql = "SELECT length(payload) FROM perdure_entry ORDER BY row DESC LIMIT 1"
-        return self._database.keeper.execute(sql).fetchone()[0]
-
-    def snapshots(self) -> list[int]:
-        """The versions that have a snapshot."""
-        return [row for (row,) in self._database.keeper.execute("SELECT row & 4294967295 FROM perdure_snapshot")]
-
-    def wal_grew(self) -> bool:
-        return self._database.wal_grew()
-
     def close(self) -> None:
         self._store.close()
-        self._database.close()
+        self.home.close()
 
 
 class Updates(Side):
@@ -121,7 +124,7 @@ class ColdSaves(Side):
     def _prepare(self, turn: Turn) -> Callable[[], Any]:
         state = self._state.take(turn)
         self._store.close()
-        self._store = open_store(self.path)
+        self._store = open_store(self.home.url)
         return lambda: handle(self._store).save(state)
 
 
@@ -135,12 +138,11 @@ SIDES: dict[str, type[Side]] = {
 }
 
 
-def fill(path: str, variant: Variant, turns: list[Turn]) -> str:
-    """Play W into a new database through the whole-state door, without waiting for the disk; return its path."""
+def fill(url: str, variant: Variant, turns: list[Turn]) -> None:
+    """Play W into a new database through the whole-state door."""
     state = State(opening_context(variant))
-    store = open_store(path, "?synchronous=NORMAL")
+    store = open_store(url)
     thread = handle(store)
     for turn in turns:
         thread.save(state.take(turn))
     store.close()
-    return path

@@ -49,13 +49,15 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def interleave(what: str, count: int, sides: Mapping[str, Step], seed: int = 1) -> dict[str, list[float]]:
+def interleave(
+    what: str, count: int, sides: Mapping[str, Step], *, start: int = 0, seed: int = 1
+) -> dict[str, list[float]]:
     """Let every side do turn after turn, each turn in another random order, and return their seconds."""
     rng = random.Random(seed)
     samples: dict[str, list[float]] = {name: [] for name in sides}
     names = list(sides)
     gc.collect()
-    for turn in range(count):
+    for turn in range(start, count):
         for name in rng.sample(names, len(names)):
             samples[name].append(sides[name](turn))
         progress(what, turn + 1, count)

@@ -16,3 +16,16 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "clients": clients.run,
     "start": start.run,
 }
+
+NOTES = (
+    "One run: all sides of a figure take turns save by save in random order. Every database: WAL, synchronous=FULL"
+    " (LangGraph's too), page size 4096, a checkpoint every 1000 pages, and a WAL file grown to 2000 pages beforehand.",
+    "Raw commit: BEGIN IMMEDIATE, INSERT of one blob as long as a recent entry payload beside it, COMMIT.",
+    "LangGraph: put() of SqliteSaver alone, timed inside its own process; its put_writes() is left out, in its favour.",
+    "Cold save and fresh restore: a new store object, connected and its layout checked before the clock starts; the"
+    " first read of the database is inside.",
+    "Measured: median ÷ median. Calm: the same by the quickest tenth of the samples. Where only one of them meets the"
+    " bar, the machine was too busy to tell: unclear.",
+    "The second sync of a cold save is SQLite's own: a new connection syncs the folder at its first commit.",
+    "PostgreSQL and MariaDB have tables of their own. Not here: DBOS, pruning and runs.",
+)

@@ -32,7 +32,7 @@ async def _measure(bench: Bench, clients: int, bar: float) -> None:
     async with Perdure.open(f"sqlite:///{path}") as store:
         threads = [store.thread(f"client-{at}", user="bench") for at in range(clients)]
         await _round(threads, -1, each)
-        size = _payload(database)
+        size = database.newest_payload()
         for turn in range(bench.scale.rounds):
             for side in rng.sample(("mine", "raw"), 2):
                 if side == "mine":
@@ -57,7 +57,3 @@ async def _round(threads: list[Thread], turn: int, each: int) -> float:
 async def _client(thread: Thread, turn: int, each: int) -> None:
     for at in range(each):
         await thread.update(set={"turn": turn, "step": at, "note": f"{turn:050}"})
-
-
-def _payload(database: Database) -> int:
-    return database.keeper.execute("SELECT length(payload) FROM perdure_entry ORDER BY row DESC LIMIT 1").fetchone()[0]

@@ -22,8 +22,8 @@ _COLUMNS = "id, kind, status, note, agent, metadata, version, entry, parent, at,
 def restore(bench: Bench) -> None:
     """A fresh store each time, connected before the clock starts; then the same store again; then one blob."""
     count = bench.scale.turns
-    path = fill(bench.path("restore"), "words", bench.turns()[:count])
-    kept = open_store(path)
+    path = _filled(bench, "restore", count)
+    kept = open_store(f"sqlite:///{path}")
     samples = interleave("restore", bench.scale.repeats, _restoring(path, count, handle(kept)))
     kept.close()
     judged, tail = not bench.scale.quick, _tail(path)
@@ -31,6 +31,12 @@ def restore(bench: Bench) -> None:
     for side, bar in (("fresh", 3.8), ("again", 1.3)):
         name = f"restore the newest of {count} turns, {side} ÷ decoding one blob"
         bench.found(compared(name, side, "one blob", samples, bar=bar, judged=judged, note=note))
+
+
+def _filled(bench: Bench, name: str, count: int) -> str:
+    path = bench.path(name)
+    fill(f"sqlite:///{path}?synchronous=NORMAL", "words", bench.turns()[:count])
+    return path
 
 
 def _restoring(path: str, count: int, thread: Thread) -> dict[str, Step]:
@@ -45,7 +51,7 @@ def _restoring(path: str, count: int, thread: Thread) -> dict[str, Step]:
 
 def _fresh(path: str) -> float:
     """In the clock: the handle, every read of the database, digests, folding, decoding. Not in it: connecting."""
-    store = open_store(path)
+    store = open_store(f"sqlite:///{path}")
     seconds = timed(lambda: handle(store).load())
     store.close()
     return seconds
@@ -64,7 +70,7 @@ def _tail(path: str) -> int:
 def listing(bench: Bench) -> None:
     """The newest checkpoints beside a raw SELECT of as many rows of the same width."""
     count = min(bench.scale.turns, 300)
-    store = open_store(fill(bench.path("list"), "words", bench.turns()[:count]))
+    store = open_store(f"sqlite:///{_filled(bench, 'list', count)}")
     thread = handle(store)
     raw = _raw_rows(bench.path("rows"), thread.history(_LISTED), count)
     select = f"SELECT {_COLUMNS} FROM points ORDER BY row DESC LIMIT {_LISTED}"

@@ -31,4 +31,6 @@ def _variant(bench: Bench, variant: Variant) -> None:
 
 
 def _filled(bench: Bench, variant: Variant, count: int) -> int:
-    return bytes_of(fill(bench.path(f"{variant}{count}"), variant, bench.turns(variant)[:count]))
+    path = bench.path(f"{variant}{count}")
+    fill(f"sqlite:///{path}?synchronous=NORMAL", variant, bench.turns(variant)[:count])
+    return bytes_of(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.databases import RawCommits
+from benchmarks.databases import Database, RawCommits
 from benchmarks.report import Figure, compared
 from benchmarks.scale import Bench
 from benchmarks.stores import MarkedUpdates, Updates
@@ -24,13 +24,13 @@ def run(bench: Bench) -> None:
 
 def _played(bench: Bench) -> Samples:
     turns = bench.turns()
-    plain = Updates(bench.path("update"), "words", turns)
-    marked = MarkedUpdates(bench.path("marked"), "words", turns)
+    plain = Updates(Database(bench.path("update")), "words", turns)
+    marked = MarkedUpdates(Database(bench.path("marked")), "words", turns)
     raw = RawCommits(bench.path("raw"))
     sides = {"raw": lambda _: raw.commit(plain.size), "update": plain.step, "update+checkpoint": marked.step}
     samples = interleave("update", bench.scale.updates, sides)
     for name, side in {"raw": raw, "update": plain, "update+checkpoint": marked}.items():
-        if side.wal_grew():
+        if side.home.wal_grew():
             bench.note(f"update: the WAL of {name} grew during the run, its figure is too high")
         side.close()
     return samples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.databases import RawCommits, bytes_of
+from benchmarks.databases import Database, RawCommits, bytes_of
 from benchmarks.peers.child import Peer, langgraph
 from benchmarks.report import Figure, compared
 from benchmarks.scale import Bench
@@ -27,17 +27,17 @@ def run(bench: Bench) -> None:
     _check_wal(bench, {**sides, "raw": raw})
     raw.close()
     _saves(bench, samples)
-    _cold(bench, samples, sides["cold save"].snapshots())
+    _cold(bench, samples, sides["cold save"].home.snapshots())
     _against_peer(bench, samples, _closed(sides))
 
 
 def _sides(bench: Bench) -> dict[str, Any]:
     turns, count = bench.turns(), bench.scale.turns
     sides: dict[str, Any] = {
-        "save": Saves(bench.path("save"), "words", turns),
-        "save nested": NestedSaves(bench.path("nested"), "words", turns),
-        "save Message": MessageSaves(bench.path("message"), "words", turns),
-        "cold save": ColdSaves(bench.path("cold"), "words", turns),
+        "save": Saves(Database(bench.path("save")), "words", turns),
+        "save nested": NestedSaves(Database(bench.path("nested")), "words", turns),
+        "save Message": MessageSaves(Database(bench.path("message")), "words", turns),
+        "cold save": ColdSaves(Database(bench.path("cold")), "words", turns),
     }
     peer = langgraph(bench.path("langgraph"), "words", count)
     return sides if peer is None else sides | {_PEER: peer}
@@ -45,7 +45,7 @@ def _sides(bench: Bench) -> dict[str, Any]:
 
 def _check_wal(bench: Bench, sides: dict[str, Any]) -> None:
     for name, side in sides.items():
-        if side.wal_grew():
+        if (side if isinstance(side, Peer) else side.home).wal_grew():
             bench.note(f"save: the WAL of {name} grew during the run, its figure is too high")
 
 
@@ -54,7 +54,7 @@ def _closed(sides: dict[str, Any]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for name, side in sides.items():
         answer = side.close()
-        sizes[name] = answer if isinstance(side, Peer) else bytes_of(side.path)
+        sizes[name] = answer if isinstance(side, Peer) else bytes_of(side.home.path)
     return sizes
 
 

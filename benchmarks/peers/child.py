@@ -7,7 +7,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".venv-peers" / "bin" / "python"
+PYTHON_312 = ROOT / ".venv-peers-312" / "bin" / "python"  # for peers that ask for 3.12 or newer
 LANGGRAPH_SQLITE = "benchmarks.peers.langgraph_sqlite"
+# What has to be importable.
+LANGGRAPH_POSTGRES = "langgraph.checkpoint.postgres.aio, psycopg_pool"
+AGENTFLOW_POSTGRES = "agentflow.storage.checkpointer, asyncpg, redis"
 
 
 class Peer:
@@ -38,7 +42,7 @@ class Peer:
         return bool(self.ask("wal"))
 
     def close(self) -> int:
-        """Close its database and return the bytes it takes."""
+        """Close its database and return the bytes it takes, where it knows them."""
         size = int(self.ask("close"))
         self.end()
         return size
@@ -61,9 +65,22 @@ def langgraph(path: str, variant: str, turns: int) -> Peer | None:
     return Peer(command(path, variant, turns)) if is_installed() else None
 
 
-def is_installed() -> bool:
-    """Whether the environment of the peers can run LangGraph's saver."""
-    if not PYTHON.exists():
+def langgraph_postgres(url: str, variant: str, turns: int) -> Peer | None:
+    """LangGraph's savers on PostgreSQL, or None where their environment is missing."""
+    if not is_installed(LANGGRAPH_POSTGRES):
+        return None
+    return Peer([str(PYTHON), "-m", "benchmarks.peers.langgraph_postgres", url, variant, str(turns)])
+
+
+def agentflow_postgres(url: str, redis: str, variant: str, turns: int) -> Peer | None:
+    """Agentflow's PgCheckpointer, or None where its environment is missing."""
+    if not is_installed(AGENTFLOW_POSTGRES, PYTHON_312):
+        return None
+    return Peer([str(PYTHON_312), "-m", "benchmarks.peers.agentflow_postgres", url, redis, variant, str(turns)])
+
+
+def is_installed(modules: str = "langgraph.checkpoint.sqlite", python: Path = PYTHON) -> bool:
+    """Whether an environment of the peers can import these."""
+    if not python.exists():
         return False
-    probe = [str(PYTHON), "-c", "import langgraph.checkpoint.sqlite"]
-    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
+    return subprocess.run([str(python), "-c", f"import {modules}"], capture_output=True, check=False).returncode == 0

@@ -9,11 +9,15 @@ import msgspec
 import pytest
 
 from benchmarks.__main__ import run
+from benchmarks.backends import BACKENDS
 from benchmarks.report import Figure
 from benchmarks.scale import Scale
 from benchmarks.workload import VARIANTS, Variant, final_state, opening_context, turns
+from perdure.testing.servers import MariadbServer, PostgresServer, require
 
-TINY = Scale(quick=True, updates=6, marks=(3, 6), width=3, grown=12, repeats=2, rounds=2, each=1, traced=1)
+TINY = Scale(
+    quick=True, updates=6, marks=(3, 6), width=3, grown=12, repeats=2, rounds=2, each=1, traced=1, lengths=(3,)
+)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -36,6 +40,23 @@ def test_every_part_finds_figures_and_writes_them(part: str, tmp_path: Path, mon
     assert report.figures
     assert [figure["figure"] for figure in written["figures"]] == [figure.name for figure in report.figures]
     assert all(figure.name in (tmp_path / "latest.md").read_text() for figure in report.figures)
+
+
+@pytest.mark.parametrize("name", ["postgres", "mysql"])
+def test_a_run_on_a_server_finds_figures_and_writes_them(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchmarks.postgres.lab.PostgresServer", lambda **_: PostgresServer(durable=False))
+    monkeypatch.setattr("benchmarks.mysql.lab.MariadbServer", lambda **_: MariadbServer(durable=False))
+    monkeypatch.setattr("benchmarks.peers.child.is_installed", lambda *_: False)
+    monkeypatch.setattr("benchmarks.postgres.syncs.is_installed", lambda *_: False)
+    backend = BACKENDS[name]
+    report = require(lambda: run(TINY, list(backend.parts), backend))
+    report.write(tmp_path)
+    written = json.loads((tmp_path / f"{name}.json").read_text())
+    assert report.figures
+    assert [figure["figure"] for figure in written["figures"]] == [figure.name for figure in report.figures]
+    assert "raw" in report.fsyncs
 
 
 def test_a_bar_is_judged_by_its_sense_and_not_at_all_when_it_was_not_measured() -> None:

@@ -1,0 +1,69 @@
+"""The databases that can be measured: `python -m benchmarks --backend NAME`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks import fsyncs, mysql, parts, postgres
+from benchmarks.scale import FULL, QUICK, Bench, Scale
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """What a run on one database is made of."""
+
+    title: str
+    results: str  # the name of the files
+    notes: tuple[str, ...]
+    parts: Mapping[str, Callable[[Bench], None]]
+    full: Scale
+    quick: Scale
+    server: Callable[[Scale], AbstractContextManager[Any]]  # what has to run meanwhile
+    fsyncs: Callable[[Bench], dict[str, float]]  # counted after one of …
+    counted_after: frozenset[str] = frozenset({"update", "save"})
+    counted_by: str
+
+
+@contextmanager
+def _nothing(scale: Scale) -> Iterator[None]:
+    yield None
+
+
+BACKENDS = {
+    "sqlite": Backend(
+        title="Benchmarks",
+        results="latest",
+        notes=parts.NOTES,
+        parts=parts.PARTS,
+        full=FULL,
+        quick=QUICK,
+        server=_nothing,
+        fsyncs=lambda bench: fsyncs.per_save(bench.scale.traced),
+        counted_by="strace",
+    ),
+    "postgres": Backend(
+        title="Benchmarks on PostgreSQL",
+        results="postgres",
+        notes=postgres.NOTES,
+        parts=postgres.PARTS,
+        full=postgres.FULL,
+        quick=postgres.QUICK,
+        server=postgres.Lab,
+        fsyncs=postgres.fsyncs,
+        counted_by="pg_stat_wal",
+    ),
+    "mysql": Backend(
+        title="Benchmarks on MariaDB",
+        results="mysql",
+        notes=mysql.NOTES,
+        parts=mysql.PARTS,
+        full=mysql.FULL,
+        quick=mysql.QUICK,
+        server=mysql.Lab,
+        fsyncs=mysql.fsyncs,
+        counted_by="Innodb_data_fsyncs",
+    ),
+}
