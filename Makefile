@@ -6,6 +6,7 @@ PEERS312 := .venv-peers-312
 BIN := $(VENV)/bin
 JOBS ?= 2
 KILLS ?= 1000
+CRASHES ?= 100
 LOSSES ?= 2000
 STEPS ?= 50000
 
@@ -49,12 +50,18 @@ bench: $(VENV)/.ready $(BENCH_PEERS_$(BACKEND)) ## the benchmarks, peers beside 
 	@test $(BACKEND) = sqlite || scripts/servers-if-possible $(BIN)/python
 	$(BIN)/python -m benchmarks --backend $(BACKEND) $(if $(QUICK),--quick)
 
-crash: $(VENV)/.ready ## kill a writing process KILLS=1000 times, at every system call, and cut the power LOSSES=2000 times
+crash: $(VENV)/.ready ## kill a writer KILLS=1000 times and cut the power; BACKEND=postgres|mysql: crash the server CRASHES=100 times
 	@scripts/servers-if-possible $(BIN)/python
+ifneq ($(filter postgres mysql,$(BACKEND)),)
+	$(BIN)/python -m tests.crash.outage_campaign --backend $(BACKEND) --crashes $(CRASHES)
+	$(if $(filter postgres,$(BACKEND)),PERDURE_EVERY_BYTE=1 PERDURE_RACES=200 $(BIN)/pytest --timeout 3600 \
+		tests/crash/test_lost_answers.py tests/storage/test_postgres_processes.py)
+else
 	$(BIN)/python -m tests.crash.campaign --kills $(KILLS)
 	$(BIN)/python -m tests.crash.syscalls
 	PERDURE_POWER_LOSSES=$(LOSSES) $(BIN)/pytest --timeout 3600 tests/storage/test_file_power_loss.py
 	PERDURE_FLIPS=$(LOSSES) $(BIN)/pytest --timeout 3600 tests/faults/test_flips.py
+endif
 
 soak: $(VENV)/.ready ## STEPS=50000 random operations, every backend against memory
 	$(BIN)/python -m tests.contract.soak --steps $(STEPS)

@@ -195,6 +195,10 @@ class Perdure:
         """How many bytes everything takes."""
         return self._run(self._store.sizes())
 
+    def flush(self) -> None:
+        """Wait until everything that was answered is durable."""
+        self._run(self._store.flush())
+
     def warm(self, users: Iterable[UserId], *, threads: int = 3) -> int:
         """Bring the newest threads of these users into Redis, and return how many there are now."""
         return self._run(self._store.warm(users, threads=threads))

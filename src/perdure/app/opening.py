@@ -10,7 +10,17 @@ import msgspec
 
 from perdure.app.clock import SystemClock, SystemRandomness
 from perdure.app.options import hint
-from perdure.app.servers import Asked, Mode, check_address, hot, masked, mysql, postgres
+from perdure.app.servers import (
+    Asked,
+    Mode,
+    Opened,
+    background_storage,
+    check_address,
+    hot_storage,
+    masked,
+    mysql,
+    postgres,
+)
 from perdure.core.errors import InvalidUrlError
 from perdure.core.ports import Silence, Telemetry
 from perdure.storage.contract import Storage
@@ -101,17 +111,21 @@ def _sqlite_path(url: str, body: str) -> str:
 _PATHS = {"memory": _memory_path, "file": _file_path, "sqlite": _sqlite_path}
 
 
-def open_storage(address: Address, asked: Asked) -> Storage:
-    """Choose and make the storage of an address, with Redis in front where that is asked for."""
+def open_storage(address: Address, asked: Asked) -> Opened:
+    """Choose and make the storage of an address, with Redis in front or a queue, where that is asked for."""
     storage = _storage(address, asked)
-    return hot(storage, asked) if "hot" in asked.options else storage
+    hot = hot_storage(storage, asked) if "hot" in asked.options else None
+    if not asked.in_background:
+        return Opened(hot or storage, hot, None)
+    background = background_storage(hot or storage, asked)
+    return Opened(background, hot, background)
 
 
 def plain_storage(address: Address, options: dict[str, Any]) -> Storage:
     """A storage for synchronous callers, on the system's clock and without anybody listening."""
     clock, randomness = SystemClock(), SystemRandomness()
     asked = Asked(mode="sync", options=options, clock=clock, randomness=randomness, telemetry=Silence())
-    return open_storage(address, asked)
+    return open_storage(address, asked).storage
 
 
 def _storage(address: Address, asked: Asked) -> Storage:

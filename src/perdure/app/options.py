@@ -7,6 +7,7 @@ from typing import Any, Literal, TypedDict
 
 from perdure.core.errors import InvalidInputError
 
+Durability = Literal["full", "background"]
 UserIdType = Literal["string", "int", "bigint"]
 
 
@@ -16,6 +17,8 @@ class StorageOptions(TypedDict, total=False):
     hot: str | None  # redis://… in front of the storage
     cache_ttl: float  # hot: seconds that a thread nobody uses stays in Redis (86400)
     max_cached_threads: int  # hot: the most threads in Redis, the least recently used go first (1000)
+    durability: Durability  # "background": answered before it is durable, see the guide ("full")
+    max_pending: int  # background: the most writes that wait to be made durable (1000)
     schema: str | None  # PostgreSQL: the schema the tables are in ("perdure")
     user_id_type: UserIdType  # the type of user ids and, on servers, of their column ("string")
     pool: Any  # PostgreSQL: a psycopg or asyncpg pool of your own
@@ -28,10 +31,11 @@ class StorageOptions(TypedDict, total=False):
     retry_seconds: float  # servers: how long a call waits for a server that went away (10)
 
 
-ANY = ("hot", "user_id_type")
+ANY = ("hot", "user_id_type", "durability")
 SERVERS = ("pool_max", "pool_timeout", "password", "retry_seconds")
 POSTGRES = (*SERVERS, "schema", "pool", "close_pool", "pool_min", "prepare")
 HOT = ("cache_ttl", "max_cached_threads")
+BACKGROUND = ("max_pending",)
 _TAKEN_BY = {
     "memory": ANY,
     "file": ANY,
@@ -39,7 +43,7 @@ _TAKEN_BY = {
     "mysql": (*ANY, *SERVERS),
     "postgresql": (*ANY, *POSTGRES),
 }
-_NUMBERS = {"cache_ttl", "max_cached_threads", "pool_min", "pool_max", "pool_timeout", "retry_seconds"}
+_NUMBERS = {"max_pending", "cache_ttl", "max_cached_threads", "pool_min", "pool_max", "pool_timeout", "retry_seconds"}
 
 
 def given(options: Mapping[str, Any], scheme: str) -> dict[str, Any]:
@@ -50,17 +54,21 @@ def given(options: Mapping[str, Any], scheme: str) -> dict[str, Any]:
                 f"open() got an unexpected option {name!r}{hint(name, tuple(StorageOptions.__annotations__))}"
             )
     asked = {name: value for name, value in options.items() if value is not None}
+    if asked.get("durability", "full") not in ("full", "background"):
+        raise InvalidInputError(f'durability must be "full" or "background", not {asked["durability"]!r}')
     for name, value in asked.items():
-        _check_taken(name, scheme, "hot" in asked)
+        _check_taken(name, scheme, asked)
         if name in _NUMBERS and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
             raise InvalidInputError(f"{name} must be a number from 0 on, not {value!r}")
     return asked
 
 
-def _check_taken(name: str, scheme: str, is_hot: bool) -> None:
-    if name in HOT and not is_hot:
+def _check_taken(name: str, scheme: str, asked: Mapping[str, Any]) -> None:
+    if name in HOT and "hot" not in asked:
         raise InvalidInputError(f"{name} is for the hot layer: give hot='redis://…' too, or leave it out")
-    if name not in HOT and name not in _TAKEN_BY[scheme]:
+    if name in BACKGROUND and asked.get("durability") != "background":
+        raise InvalidInputError(f'{name} is for durability="background": give that too, or leave it out')
+    if name not in (*HOT, *BACKGROUND) and name not in _TAKEN_BY[scheme]:
         takers = [each for each, names in _TAKEN_BY.items() if name in names]
         raise InvalidInputError(f"{name} is for {' and '.join(f'{each}://' for each in takers)}, not for {scheme}")
 

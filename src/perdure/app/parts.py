@@ -40,9 +40,10 @@ class Parts:
         randomness = randomness or SystemRandomness()
         asked = Asked(
             mode=mode, options=options, clock=self.clock, randomness=randomness, own_clock=clock is not None,
-            baton=baton, telemetry=self.telemetry,
+            baton=baton, telemetry=self.telemetry, on_broken=lambda key: self.engine.forget(key),
         )  # fmt: skip
-        self.storage = open_storage(address, asked)
+        opened = open_storage(address, asked)
+        self.storage, self.hot, self.background = opened.storage, opened.hot, opened.background
         self.engine = Engine(
             self.storage,
             clock=self.clock,
@@ -61,11 +62,15 @@ class Parts:
             await self.storage.setup(self._migrate)
             self._ready = True
 
+    async def flush(self) -> None:
+        """Wait for what is queued."""
+        if self.background is not None:
+            await self.ready()
+            await self.background.flush()
+
     async def warm(self, namespace: str, users: Iterable[UserId], threads: int) -> int:
         """Bring threads of users into the hot layer."""
-        from perdure.storage.hot.store import HotStorage
-
-        if not isinstance(self.storage, HotStorage):
+        if self.hot is None:
             raise InvalidInputError("there is no hot layer to warm: open the store with hot='redis://…'")
         await self.ready()
-        return await self.storage.warm(namespace, [self.users.key(user) for user in users], threads)
+        return await self.hot.warm(namespace, [self.users.key(user) for user in users], threads)

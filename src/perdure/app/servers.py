@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from perdure.app.options import HOT, POSTGRES, SERVERS
+from perdure.app.options import BACKGROUND, HOT, POSTGRES, SERVERS
 from perdure.core.errors import InvalidUrlError
+from perdure.core.identity import ThreadKey
 from perdure.core.ports import Clock, Randomness, Telemetry
 from perdure.storage.baton import Baton
 from perdure.storage.contract import Storage
+
+if TYPE_CHECKING:
+    from perdure.storage.background.store import BackgroundStorage
+    from perdure.storage.hot.store import HotStorage
 
 Mode = Literal["sync", "async"]
 
@@ -44,6 +50,14 @@ def check_address(url: str) -> None:
         raise InvalidUrlError(masked(url), "port 0 is no port")
 
 
+class Opened(msgspec.Struct, frozen=True):
+    """A storage, and the parts of it that have names of their own."""
+
+    storage: Storage
+    hot: HotStorage | None
+    background: BackgroundStorage | None
+
+
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """How a storage is to be opened."""
 
@@ -55,6 +69,18 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     baton: Baton | None = None  # what threads that share a store take turns with
     telemetry: Telemetry
 
+    on_broken: Callable[[ThreadKey], None] = lambda key: None  # a promise about this thread was not kept
+
+    @property
+    def in_background(self) -> bool:
+        """Whether writes are answered before they are durable."""
+        return self.options.get("durability") == "background"
+
+    @property
+    def server_time(self) -> bool:
+        """Whether the server's clock counts; a write that waits in a queue has its time already."""
+        return not (self.own_clock or self.in_background)
+
     def given(self, names: tuple[str, ...]) -> dict[str, Any]:
         """The options of these names that were given."""
         return {name: value for name, value in self.options.items() if name in names}
@@ -65,7 +91,7 @@ def postgres(url: str, asked: Asked) -> Storage:
     from perdure.storage.postgres.options import Options
     from perdure.storage.postgres.store import PostgresStorage
 
-    options = Options(**asked.given((*POSTGRES, "user_id_type")), server_time=not asked.own_clock)
+    options = Options(**asked.given((*POSTGRES, "user_id_type")), server_time=asked.server_time)
     return PostgresStorage(url, options, mode=asked.mode, baton=asked.baton, telemetry=asked.telemetry)
 
 
@@ -73,11 +99,11 @@ def mysql(url: str, asked: Asked) -> Storage:
     """The storage on MySQL or MariaDB."""
     from perdure.storage.mysql.store import MysqlStorage
 
-    options: dict[str, Any] = {"server_time": not asked.own_clock, **asked.given((*SERVERS, "user_id_type"))}
+    options: dict[str, Any] = {"server_time": asked.server_time, **asked.given((*SERVERS, "user_id_type"))}
     return MysqlStorage(url, mode=asked.mode, baton=asked.baton, telemetry=asked.telemetry, **options)
 
 
-def hot(inner: Storage, asked: Asked) -> Storage:
+def hot_storage(inner: Storage, asked: Asked) -> HotStorage:
     """Redis in front of a storage."""
     from perdure.storage.hot.ports import open_redis
     from perdure.storage.hot.store import HotStorage
@@ -85,4 +111,15 @@ def hot(inner: Storage, asked: Asked) -> Storage:
     redis = open_redis(asked.options["hot"], mode=asked.mode, telemetry=asked.telemetry, baton=asked.baton)
     return HotStorage(
         inner, redis, clock=asked.clock, randomness=asked.randomness, telemetry=asked.telemetry, **asked.given(HOT)
+    )
+
+
+def background_storage(inner: Storage, asked: Asked) -> BackgroundStorage:
+    """A queue in front of a storage."""
+    from perdure.storage.background.ports import open_queue
+    from perdure.storage.background.store import BackgroundStorage
+
+    queue = open_queue(asked.mode, asked.baton)
+    return BackgroundStorage(
+        inner, queue, telemetry=asked.telemetry, on_broken=asked.on_broken, **asked.given(BACKGROUND)
     )

@@ -111,6 +111,13 @@ class Perdure:
         await self._parts.ready()
         return await self._parts.storage.sizes()
 
+    async def flush(self) -> None:
+        """Wait until everything that was answered is durable. Only `durability="background"` leaves something to do.
+
+        Raises `BackgroundWriteError` naming what could not be made.
+        """
+        await self._parts.flush()
+
     async def warm(self, users: Iterable[UserId], *, threads: int = 3) -> int:
         """Bring the newest threads of these users into Redis, and return how many there are now.
 

@@ -30,6 +30,7 @@ PerdureError
 │   ├── StorageFullError         no space is left; free some and try again
 │   ├── StorageReadOnlyError     it may not be written by this process
 │   ├── StorageIOError           reading, writing or syncing failed; open the storage again before going on
+│   ├── BackgroundWriteError     durability="background": writes that were answered could not be made; load again
 │   ├── StorageClosedError       it was closed
 │   ├── ForkedProcessError       it was opened before os.fork; open one in the child
 │   ├── SchemaOutdatedError      it needs a migration that migrate="check" does not run
@@ -295,6 +296,18 @@ class StorageIOError(StorageError):
     """Reading, writing or syncing failed."""
 
     advice = "the write is not acknowledged; check the disk and open the storage again"
+
+
+class BackgroundWriteError(StorageError):
+    """Acknowledged writes of a thread were lost before they were durable, or stand at other versions."""
+
+    advice = "load the thread again and redo what is missing"
+
+    def __init__(self, thread_id: str, version: int, reason: str, broken: tuple[object, ...] = ()) -> None:
+        super().__init__(f"thread {thread_id!r}", reason)
+        self.thread_id = thread_id
+        self.version = version  # up to here the thread is as was promised
+        self.broken = broken  # a line for each thread
 
 
 class StorageClosedError(StorageError):

@@ -1,0 +1,1 @@
+"""Any storage with a queue in front of it: a write is answered at once and made durable a moment later."""
