@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perdure.checkpoints.heads import Head
 from perdure.core import blobs, fold
-from perdure.core.errors import CheckpointDamagedError
+from perdure.core.errors import CheckpointDamagedError, EntryDamagedError
 from perdure.core.fold import SnapshotDamaged
 from perdure.core.identity import ThreadKey
 from perdure.core.payload import StateChange, WholeState
@@ -53,7 +53,12 @@ class Restorer:
             return await self.restore(key)
         if not restored.entries and restored.row.head_digest != chain:
             return await self.restore(key)
-        fold.verify(restored, None, start, chain)
+        try:
+            fold.verify(restored, None, start, chain)
+        except EntryDamagedError:
+            # A server may show a commit that a crash then undoes: what was read is not this log's past. From its
+            # beginning the log vouches for itself, or is damaged indeed.
+            return await self.restore(key)
         found = await self._changes(key, restored)
         if head.last != start:
             # Somebody else of this process advanced it while we read: applying a change twice would be wrong.

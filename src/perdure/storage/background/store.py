@@ -87,17 +87,30 @@ class BackgroundStorage:
 
     async def _entered(self, write: Write) -> Appended | None:
         """Queue a write when there is room; None for one that the storage itself has to judge."""
-        key, backlog = write.key, self._backlog
         self._check()
-        if backlog.is_full():
-            self._tell_full()
-        await self._queue.until(lambda: backlog.may_enter(key), lambda: backlog.enter(key))
+        await self._enter(write.key)
         try:
             return await self._promised(write)
         finally:
             with self._queue.lock:
-                backlog.leave(key)
+                self._backlog.leave(write.key)
                 self._queue.tell()
+
+    async def _enter(self, key: ThreadKey) -> None:
+        """Wait until nobody else is alone on the thread and there is room."""
+        backlog, told = self._backlog, False
+        while not self._entered_now(key):
+            if backlog.is_full() and not told:
+                told = True
+                self._tell_full()
+            # Also one that waits for others on its thread is to say so when the queue fills up meanwhile.
+            await self._queue.until(lambda told=told: backlog.may_enter(key) or (backlog.is_full() and not told))
+
+    def _entered_now(self, key: ThreadKey) -> bool:
+        with self._queue.lock:
+            if may := self._backlog.may_enter(key):
+                self._backlog.enter(key)
+            return may
 
     async def _promised(self, write: Write) -> Appended | None:
         with self._queue.lock:

@@ -31,6 +31,8 @@ async def _as_made(tx: Transaction, write: Write, found: Answer) -> Answer:
     with itself at the next write. A key that stands since an earlier call is another matter.
     """
     appended, number = found
+    if appended.row.head != appended.version:
+        return found  # others wrote since: whoever believed to stand at this line would not have seen their changes
     stored, first = StoredThread(number, appended.row), appended.version - len(write.entries) + 1
     rows = await tx.rows(tx.sql.LIGHT_ENTRIES, (stored.place(first - 1), stored.place(first), 1))
     # Nor is a write that others have gone on from: their changes would count as seen by a caller who has not read them.
