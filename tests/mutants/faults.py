@@ -47,7 +47,7 @@ IN_CORE: dict[str, Fault] = {
     "payload digest check dropped": Fault(core_rules.no_payload_check, "", DAMAGE),
     "copies not checked": Fault(core_rules.copies_are_not_checked, "damaged_copy"),
     "copies of other threads taken": Fault(core_rules.any_thread_is_brought_up, "own_way or key_that_is_taken"),
-    "keys twice in a past": Fault(core_rules.keys_are_twice_in_a_past, "TestSqlite and keys_of_the_past"),
+    "keys twice in a past": Fault(core_rules.keys_are_twice_in_a_past, "keys_of_the_past"),
     "metadata filter dropped": Fault(core_rules.metadata_is_not_compared, "metadata or missing_key"),
     "metadata types mixed up": Fault(core_rules.metadata_types_are_mixed_up, "exact_type or missing_key"),
     "checkpoint filters dropped": Fault(core_rules.filters_are_ignored, "Filter or matched or window or conditions"),
