@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import weakref
 from pathlib import Path
 
 import pytest
@@ -214,3 +215,31 @@ def test_a_store_goes_on_after_an_event_loop_ended_with_writes_pending(tmp_path:
     for turn in range(25):
         asyncio.run(main(0.0003 * turn))
     asyncio.run(store.close())
+
+
+def test_a_forgotten_store_that_writes_in_the_background_is_closed_and_loses_nothing(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/a.db"
+    store = perdure_sync.Perdure.open(url, durability="background")
+    for n in range(20):
+        store.thread("t").append("messages", n)
+    parts = weakref.ref(store._store._parts)
+    del store
+    gc.collect()
+    assert parts() is None
+    with perdure_sync.Perdure.open(url) as again:
+        assert again.thread("t").load() == {"messages": list(range(20))}
+
+
+def test_options_that_would_do_nothing_are_refused_with_the_way_out() -> None:
+    for options, says in (
+        ({"schema": "agent"}, "postgresql://"),
+        ({"cache_ttl": 3}, "give hot="),
+        ({"max_pending": 3}, "background"),
+        ({"durability": "none"}, "background"),
+        ({"user_id_type": "uuid"}, "bigint"),
+        ({"pool_max": -1}, "postgresql://"),
+    ):
+        with pytest.raises(InvalidInputError, match=says):
+            Perdure.open("memory://", **options)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="did you mean 'pool_max'"):
+        Perdure.open("postgresql://localhost/x", pool_mx=3)  # type: ignore[call-arg]

@@ -297,7 +297,7 @@ class TestBounds(OnScene):
         for episode in (1, 2):
             small.inner.shut = True
             works = [small.storage.append(small.scribe.write(THREAD)) for _ in range(3)]
-            await together([*works, _opened(small, lambda episode=episode: small.heard.counts[FULL] >= episode)])
+            await together([*works, _opened(small, lambda episode=episode: len(small.heard.lines) == episode)])
             await small.storage.flush()
         assert small.heard.levels() == ["warning", "warning"]
 

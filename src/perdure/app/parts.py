@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+from weakref import WeakSet
 
 from perdure.app.clock import SystemClock, SystemRandomness
 from perdure.app.opening import Address, open_storage
@@ -12,6 +13,7 @@ from perdure.app.users import UserId, Users
 from perdure.checkpoints.engine import Engine
 from perdure.checkpoints.points import Points
 from perdure.core.errors import InvalidInputError
+from perdure.core.identity import ThreadKey
 from perdure.core.ports import Clock, Randomness, Silence, Telemetry
 from perdure.sessions.messages import Messages
 from perdure.storage.baton import Baton
@@ -38,9 +40,15 @@ class Parts:
         self.clock = clock or SystemClock()
         self.users = Users(options.get("user_id_type", "string"))
         randomness = randomness or SystemRandomness()
+        engines: WeakSet[Engine] = WeakSet()  # the storage must not hold on to what the store is collected with
+
+        def forget(key: ThreadKey) -> None:
+            for engine in engines:
+                engine.forget(key)
+
         asked = Asked(
             mode=mode, options=options, clock=self.clock, randomness=randomness, own_clock=clock is not None,
-            baton=baton, telemetry=self.telemetry, on_broken=lambda key: self.engine.forget(key),
+            baton=baton, telemetry=self.telemetry, on_broken=forget,
         )  # fmt: skip
         opened = open_storage(address, asked)
         self.storage, self.hot, self.background = opened.storage, opened.hot, opened.background
@@ -51,6 +59,7 @@ class Parts:
             telemetry=self.telemetry,
             cache_bytes=cache_bytes,
         )
+        engines.add(self.engine)
         self.points = Points(self.storage, self.clock)
         self.messages = Messages(self.storage)
         self._migrate: Migrate = migrate

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
+from contextlib import suppress
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -13,7 +14,7 @@ from perdure.app.parts import Parts
 from perdure.app.servers import Mode
 from perdure.app.thread import Thread
 from perdure.app.users import UserId
-from perdure.core.errors import InvalidInputError
+from perdure.core.errors import BackgroundWriteError, InvalidInputError, SuspendedError
 from perdure.core.identity import ThreadKey, check_id, check_label, check_namespace
 from perdure.core.ports import Clock, Randomness, Telemetry
 from perdure.core.threads import NO_PATCH, ThreadPatch
@@ -144,4 +145,6 @@ def _close_forgotten(storage: Storage) -> None:
     """A store nobody closed: closing never waits for an event loop, so it can be driven here."""
     from perdure.storage.drive import drive
 
-    drive(storage.close())
+    # One that still writes in the background does so on the loop it was used on; what was lost has been logged.
+    with suppress(SuspendedError, BackgroundWriteError):
+        drive(storage.close())
