@@ -26,7 +26,7 @@ from tests.crash.outage_doubts import ABSENT, LOST, STANDS
 from tests.crash.outage_journal import DONE, UNKNOWN, Board, Line, read
 from tests.crash.outage_verify import Verdict, verify
 from tests.crash.outage_writers import LEASED
-from tests.crash.outages import VICTIMS
+from tests.crash.outages import CLEAN, VICTIMS
 
 ROOT = Path(__file__).parents[2]
 WRITERS = {"sync": [(0, 1, 2), (3,)], "async": [(4, 5, 6, 7)]}
@@ -61,6 +61,11 @@ class Tally:
         return [line for lines in self.journals.values() for line in lines]
 
     @property
+    def crashes(self) -> int:
+        """A clean stop is an outage, but no crash."""
+        return sum(outage.way != CLEAN for outage in self.outages)
+
+    @property
     def slowest(self) -> float:
         return max((seconds for outage in self.outages for seconds in outage.recovered), default=0.0)
 
@@ -82,7 +87,7 @@ class Campaign:
             url = self._victim.open()
             self._prepare(url)
             self._start_writers(url)
-            while len(self.tally.outages) < crashes and not self.tally.verdict.words:
+            while self.tally.crashes < crashes and not self.tally.verdict.words:
                 self._crash_once()
             self._stop_writers()
             self._look(url)
@@ -163,7 +168,7 @@ def table(tally: Tally) -> str:
     phases = Counter(line.kind for line in flying)
     outcomes = Counter(line.outcome for line in tally.lines)
     times = sorted(seconds for outage in tally.outages for seconds in outage.recovered)
-    rows: list[tuple[str, object]] = [("crashes", len(tally.outages))]
+    rows: list[tuple[str, object]] = [("outages", len(tally.outages)), ("crashes among them", tally.crashes)]
     rows += [(f"  by {way}", count) for way, count in ways.items()]
     rows += [("operations in flight at a crash", len(flying))]
     rows += [(f"  {phase}", count) for phase, count in phases.most_common()]

@@ -16,6 +16,7 @@ from perdure import sync
 from perdure.testing.servers import MariadbServer, PostgresServer
 
 DATABASE = "crash"
+CLEAN = "stop"  # the way that is no crash: what a deploy does
 DOWN = 0.3  # seconds a server stays down, at most
 
 
@@ -58,7 +59,7 @@ class PostgresVictim(Victim):
     def __init__(self, rng: random.Random) -> None:
         super().__init__(rng)
         self.server = PostgresServer(durable=True)
-        self.ways = {"immediate": self._immediate, "backend": self._backend, "kill": self._kill, "stop": self._stop}
+        self.ways = {"immediate": self._immediate, "backend": self._backend, "kill": self._kill, CLEAN: self._stop}
 
     def open(self) -> str:
         self.server.start()
@@ -102,7 +103,7 @@ class MysqlVictim(Victim):
     def __init__(self, rng: random.Random) -> None:
         super().__init__(rng)
         self.server = MariadbServer(durable=True)
-        self.ways = {"kill": self._kill, "stop": self._stop}
+        self.ways = {"kill": self._kill, CLEAN: self._stop}
 
     def open(self) -> str:
         self.server.start()
