@@ -35,8 +35,7 @@ async def _as_made(tx: Transaction, write: Write, found: Answer) -> Answer:
         return found  # others wrote since: whoever believed to stand at this line would not have seen their changes
     stored, first = StoredThread(number, appended.row), appended.version - len(write.entries) + 1
     rows = await tx.rows(tx.sql.LIGHT_ENTRIES, (stored.place(first - 1), stored.place(first), 1))
-    # Nor is a write that others have gone on from: their changes would count as seen by a caller who has not read them.
-    if not rows or entry_of(rows[0]).write_id != write.write_id or appended.row.head != appended.version:
+    if not rows or entry_of(rows[0]).write_id != write.write_id:
         return found
     before = await _state_version_at(tx, stored, first - 1)
     return msgspec.structs.replace(appended, again=False, before=before), number
