@@ -3,7 +3,7 @@
     python -m tests.crash.outage_campaign --backend postgres|mysql [--crashes 100] [--seed N] [--patient]
 
 Eight writers: three threads on one synchronous store, one alone, four tasks on one asynchronous store. They never stop
-for a crash; within RECOVERY seconds of the server's return each of them must have been answered (not so with
+for a crash; within RECOVERY seconds of the server's return each of them must have ended a whole operation (not so with
 `--patient`, for machines that are busy).
 """
 
@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,7 +44,8 @@ class Outage:
     way: str
     at: float
     back: float
-    recovered: list[float] = field(default_factory=list)  # seconds after the return, by writer
+    answered: list[float] = field(default_factory=list)  # seconds from the return to the first answer, by writer
+    recovered: list[float] = field(default_factory=list)  # … and to the end of a whole operation
 
 
 @dataclass
@@ -106,7 +108,7 @@ class Campaign:
                 words = [str(self._folder), url, mode, *map(str, numbers)]
                 command = [sys.executable, "-m", "tests.crash.outage_writers", *words]
                 self._processes.append(subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True))
-        self._await_answers(time.monotonic())
+        self._await(self._board.last_answer, time.monotonic())
 
     def _crash_once(self) -> None:
         time.sleep(self._rng.uniform(*WORK))
@@ -115,17 +117,18 @@ class Campaign:
         at = time.monotonic()
         self._victim.ways[way]()
         outage = Outage(way, at, time.monotonic())
-        outage.recovered = self._await_answers(outage.back)
+        outage.answered = self._await(self._board.last_answer, outage.back)
+        outage.recovered = self._await(self._board.last_end, outage.back)
         self.tally.outages.append(outage)
         self._board.crashes += 1
 
-    def _await_answers(self, since: float) -> list[float]:
-        """How long after a moment each writer was answered."""
+    def _await(self, last: Callable[[int], float], since: float) -> list[float]:
+        """How long after a moment each writer was answered, or ended an operation."""
         first = [0.0] * COUNT
         while not all(first) and time.monotonic() < since + PATIENCE and self._all_run():
             for writer in range(COUNT):
-                if not first[writer] and (last := self._board.last_answer(writer)) > since:
-                    first[writer] = last
+                if not first[writer] and (at := last(writer)) > since:
+                    first[writer] = at
             time.sleep(0.002)
         for writer in range(COUNT):
             if not first[writer]:
@@ -168,6 +171,7 @@ def table(tally: Tally) -> str:
     phases = Counter(line.kind for line in flying)
     outcomes = Counter(line.outcome for line in tally.lines)
     times = sorted(seconds for outage in tally.outages for seconds in outage.recovered)
+    answers = [seconds for outage in tally.outages for seconds in outage.answered]
     rows: list[tuple[str, object]] = [("outages", len(tally.outages)), ("crashes among them", tally.crashes)]
     rows += [(f"  by {way}", count) for way, count in ways.items()]
     rows += [("operations in flight at a crash", len(flying))]
@@ -175,6 +179,7 @@ def table(tally: Tally) -> str:
     rows += [("acknowledged operations", outcomes[DONE]), ("calls that gave up", outcomes[UNKNOWN])]
     rows += [(f"ambiguous commits ({word})", tally.doubts[word]) for word in (LOST, STANDS, ABSENT)]
     rows += [(words, getattr(tally.verdict, name)) for name, words in _FIGURES.items()]
+    rows += [("first answer, slowest (s)", f"{max(answers, default=0.0):.2f}")]
     rows += [("recovery, median (s)", f"{times[len(times) // 2]:.2f}" if times else "-")]
     rows += [("recovery, slowest (s)", f"{tally.slowest:.2f}")]
     rows += [(f"  after {way}", f"{_slowest(tally, way):.2f}") for way in ways]

@@ -72,7 +72,7 @@ def _lines(path: Path) -> Iterator[Line]:
 class Board:
     """A page that the campaign and the writers share."""
 
-    _STOP, _CRASHES, _SLOTS = 0, 8, 64
+    _STOP, _CRASHES, _SLOTS, _ENDS = 0, 8, 64, 2048
 
     def __init__(self, folder: Path) -> None:
         path = folder / "board"
@@ -102,3 +102,10 @@ class Board:
 
     def last_answer(self, writer: int) -> float:
         return struct.unpack_from("<d", self._memory, self._SLOTS + 8 * writer)[0]
+
+    def finished(self, writer: int) -> None:
+        """This writer ended an operation now."""
+        struct.pack_into("<d", self._memory, self._ENDS + 8 * writer, time.monotonic())
+
+    def last_end(self, writer: int) -> float:
+        return struct.unpack_from("<d", self._memory, self._ENDS + 8 * writer)[0]

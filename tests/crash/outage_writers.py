@@ -200,6 +200,7 @@ class Writer:
             except Exception as exc:
                 self._journal.end(line, WRONG, f"{type(exc).__name__}: {exc}")
             self._board.answered(self._slot)
+            self._board.finished(self._slot)
             return line
 
     def _token(self) -> str:

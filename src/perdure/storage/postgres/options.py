@@ -12,7 +12,8 @@ from perdure.core.errors import InvalidInputError
 from perdure.storage.postgres.dialect import UserIdType, check_schema
 
 Password = Callable[[], str] | Callable[[], Awaitable[str]]
-# A server that hangs or a cable that was cut is noticed within half a minute, unless the address says otherwise.
+# A machine that is gone or a cable that was cut is noticed within half a minute, unless the address says otherwise. A
+# server that hangs while its machine acknowledges is not.
 _PATIENCE: dict[str, Any] = {
     "connect_timeout": 5,
     "keepalives_idle": 10,

@@ -27,8 +27,8 @@ host all all {LOOPBACK}/32 scram-sha-256
 class PostgresServer(Server):
     """A PostgreSQL whose superuser needs no password; roles made by `role` do.
 
-    With `durable=False` it leaves out fsync, for tests that only want to be quick: it still survives `crash`, which
-    is the end of its processes, but not the end of the machine. With `tls=True` it also speaks TLS, with a
+    With `durable=False` it leaves out fsync and answers commits early, for tests that only want to be quick: `crash`
+    may then lose the newest of them. With `tls=True` it also speaks TLS, with a
     certificate of its own making for 127.0.0.1.
     """
 
