@@ -11,38 +11,98 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from perdure.app.store import Perdure
     from perdure.app.thread import Thread, ThreadInfo
+    from perdure.checkpoints.newest import Latest
+    from perdure.checkpoints.repairing import Repaired
     from perdure.core.checkpoint import Checkpoint
-    from perdure.core.diff import Comparison, Difference
+    from perdure.core.compare_rows import Row
+    from perdure.core.comparison import Comparison, Comparisons, Divergence, Side
+    from perdure.core.diff import MISSING, Difference
     from perdure.core.entries import Entry, EntryKind
     from perdure.core.message import Message
     from perdure.core.record import Record
     from perdure.core.registry import register
+    from perdure.core.retention_policy import Retention, Rule
+    from perdure.core.verification import Damage, Report
+    from perdure.flowagent.agent import StandardAgent
+    from perdure.flowagent.comparing import CheckpointDiff
+    from perdure.flowagent.manager import CheckpointManager
+    from perdure.flowagent.orchestrator import Orchestrator
+    from perdure.flowagent.storage import CheckpointStorage
+    from perdure.flowagent.storages import (
+        FileCheckpointStorage,
+        InMemoryCheckpointStorage,
+        MySQLCheckpointStorage,
+        PostgresCheckpointStorage,
+        SQLiteCheckpointStorage,
+    )
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Checkpoint": "perdure.core.checkpoint",
-    "Comparison": "perdure.core.diff",
+    "CheckpointDiff": "perdure.flowagent.comparing",
+    "CheckpointManager": "perdure.flowagent.manager",
+    "CheckpointStorage": "perdure.flowagent.storage",
+    "Comparison": "perdure.core.comparison",
+    "Comparisons": "perdure.core.comparison",
+    "Damage": "perdure.core.verification",
     "Difference": "perdure.core.diff",
+    "Divergence": "perdure.core.comparison",
     "Entry": "perdure.core.entries",
     "EntryKind": "perdure.core.entries",
+    "FileCheckpointStorage": "perdure.flowagent.storages",
+    "InMemoryCheckpointStorage": "perdure.flowagent.storages",
+    "Latest": "perdure.checkpoints.newest",
+    "MISSING": "perdure.core.diff",
     "Message": "perdure.core.message",
+    "MySQLCheckpointStorage": "perdure.flowagent.storages",
+    "Orchestrator": "perdure.flowagent.orchestrator",
     "Perdure": "perdure.app.store",
+    "PostgresCheckpointStorage": "perdure.flowagent.storages",
     "Record": "perdure.core.record",
+    "Repaired": "perdure.checkpoints.repairing",
+    "Report": "perdure.core.verification",
+    "Row": "perdure.core.compare_rows",
+    "SQLiteCheckpointStorage": "perdure.flowagent.storages",
+    "Side": "perdure.core.comparison",
+    "StandardAgent": "perdure.flowagent.agent",
+    "Retention": "perdure.core.retention_policy",
+    "Rule": "perdure.core.retention_policy",
     "Thread": "perdure.app.thread",
     "ThreadInfo": "perdure.app.thread",
     "register": "perdure.core.registry",
 }
 
 __all__ = [
+    "MISSING",
     "Checkpoint",
+    "CheckpointDiff",
+    "CheckpointManager",
+    "CheckpointStorage",
     "Comparison",
+    "Comparisons",
+    "Damage",
     "Difference",
+    "Divergence",
     "Entry",
     "EntryKind",
+    "FileCheckpointStorage",
+    "InMemoryCheckpointStorage",
+    "Latest",
     "Message",
+    "MySQLCheckpointStorage",
+    "Orchestrator",
     "Perdure",
+    "PostgresCheckpointStorage",
     "Record",
+    "Repaired",
+    "Report",
+    "Retention",
+    "Row",
+    "Rule",
+    "SQLiteCheckpointStorage",
+    "Side",
+    "StandardAgent",
     "Thread",
     "ThreadInfo",
     "__version__",

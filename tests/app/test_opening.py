@@ -116,7 +116,7 @@ def test_the_synchronous_face_has_every_method_of_the_asynchronous_one() -> None
     from perdure.app.thread import Thread as AsyncThread
 
     def public(cls: type) -> set[str]:
-        return {name for name in vars(cls) if not name.startswith("_")} - {"open_as"}
+        return {name for name in dir(cls) if not name.startswith("_")} - {"open_as"}
 
     assert public(perdure_sync.Perdure) == public(AsyncStore)
     assert public(perdure_sync.Thread) == public(AsyncThread)

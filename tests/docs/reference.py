@@ -7,7 +7,16 @@ import inspect
 import textwrap
 
 import perdure
+from perdure.app.branches import Branch
+from perdure.app.copying import Copied
+from perdure.app.exporting import Exported
+from perdure.app.maintenance import PruneReport
+from perdure.checkpoints.pruning import Pruned
+from perdure.checkpoints.travel import Rewinding, TimelineItem
 from perdure.core import errors
+from perdure.core.portable import Listed
+from perdure.core.retention import Plan, Point, Verdict
+from perdure.core.weights import KindSize, Largest, StoreSizes, ThreadSizes, ThreadTotal, Weight
 from perdure.core.writes import Sizes
 from tests.docs.pages import ROOT
 from tests.docs.signatures import methods, properties, shown
@@ -15,8 +24,16 @@ from tests.docs.signatures import methods, properties, shown
 API = ROOT / "docs" / "reference" / "api.md"
 ERRORS = ROOT / "docs" / "reference" / "errors.md"
 VALUES = (
-    perdure.Checkpoint, perdure.Entry, perdure.ThreadInfo, perdure.Comparison, perdure.Difference, perdure.Message,
-    Sizes,
+    perdure.Checkpoint, perdure.Entry, perdure.ThreadInfo, perdure.Comparison, perdure.Comparisons, perdure.Difference,
+    perdure.Row, perdure.Divergence, perdure.Side, perdure.Message, Sizes,
+    perdure.Retention, perdure.Rule, Plan, Verdict, Point, Pruned, PruneReport, Rewinding, TimelineItem, Branch,
+    perdure.Report, perdure.Damage, perdure.Repaired, perdure.Latest,
+    perdure.CheckpointDiff, StoreSizes, ThreadTotal, ThreadSizes, KindSize, Weight, Largest, Exported, Listed, Copied,
+)  # fmt: skip
+AGENTS = (
+    perdure.StandardAgent, perdure.Orchestrator, perdure.CheckpointManager, perdure.CheckpointStorage,
+    perdure.InMemoryCheckpointStorage, perdure.SQLiteCheckpointStorage, perdure.FileCheckpointStorage,
+    perdure.PostgresCheckpointStorage, perdure.MySQLCheckpointStorage,
 )  # fmt: skip
 _INTERNAL = {"open_as"}
 
@@ -44,6 +61,12 @@ methods without `await`. Everything raised is in [errors](errors.md).
 {thread}
 
 `thread.id` is the id, `thread.user` whose thread it is once that is known.
+
+## Agents
+
+The face of [flowagent](../guides/flowagent.md).
+
+{agents}
 
 ## Values
 
@@ -87,6 +110,7 @@ def api_page() -> str:
     return _API.format(
         store=_class(perdure.Perdure),
         thread=_class(perdure.Thread),
+        agents="\n\n".join(map(_made, AGENTS)),
         values="\n\n".join(
             f"### {cls.__name__}\n\n{_said(cls)}\n\nAttributes: {_code(properties(cls))}." for cls in VALUES
         ),
@@ -109,6 +133,13 @@ def error_classes() -> list[type[Exception]]:
 def _class(cls: type) -> str:
     public = [(name, value) for name, value in methods(cls) if name not in _INTERNAL]
     return "\n\n".join([_said(cls), *(_function(f"{cls.__name__}.{name}", value) for name, value in public)])
+
+
+def _made(cls: type) -> str:
+    """A class with what it is made of."""
+    said, *rest = _class(cls).split("\n\n```text", 1)
+    made = [f"```text\n{shown(cls.__name__, vars(cls)['__init__'])}\n```"] if "__init__" in vars(cls) else []
+    return "\n\n".join([f"### {cls.__name__}", said, *made, *(f"```text{each}" for each in rest)])
 
 
 def _function(name: str, function: object) -> str:

@@ -42,14 +42,22 @@ def _value(default: object) -> str:
 
 
 def methods(cls: type) -> list[tuple[str, Any]]:
-    """The public methods of a class, in the order they are written."""
-    found = [(name, getattr(cls, name)) for name in vars(cls) if not name.startswith("_")]
+    """The public methods of a class in the order they are written, then those of the parts of ours it is made of."""
+    names = {name: None for each in _made_of(cls) for name in vars(each) if not name.startswith("_")}
+    found = [(name, getattr(cls, name)) for name in names]
     return [(name, value) for name, value in found if callable(value)]
+
+
+def _made_of(cls: type) -> list[type]:
+    return [each for each in cls.__mro__ if each.__module__.startswith("perdure.app.") or each is cls]
 
 
 def properties(cls: type) -> list[str]:
     """The public attributes of a class that are not methods: properties and fields."""
     fields = list(getattr(cls, "__struct_fields__", ()))
     return fields + [
-        name for name, value in vars(cls).items() if isinstance(value, property) and not name.startswith("_")
+        name
+        for each in _made_of(cls)
+        for name, value in vars(each).items()
+        if isinstance(value, property) and not name.startswith("_")
     ]

@@ -53,6 +53,28 @@ def test_it_reads_what_the_library_reads_after_any_changes(tmp_path: Path, seed:
     assert (decoded(tmp_path / "x.db", "t"), decoded(tmp_path / "x.db", "branch of the branch")) == expected
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_it_reads_what_a_prune_left_of_a_thread_that_was_rewound(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    with Perdure.open(f"sqlite:///{tmp_path}/x.db") as store:
+        thread = store.thread("t")
+        for turn in range(40):
+            state = thread.load(default={"items": [], "fields": {}})
+            change(state, chance, turn)
+            state["fields"]["big"] = f"{turn}" * 70_000
+            thread.save(state)
+            if turn % 9 == 8:
+                thread.rewind(chance.randint(1, thread.info().version))
+        branch = thread.fork("@30", to="branch")
+        branch.save({"items": []})
+        thread.prune(chance.choice([1, 5]))
+        branch.prune(1)
+        thread.append("items", "more")
+        thread.prune(1)
+        expected = thread.load(), branch.load()
+    assert (decoded(tmp_path / "x.db", "t"), decoded(tmp_path / "x.db", "branch")) == expected
+
+
 def change(state: Any, chance: random.Random, turn: int) -> None:
     items = state["items"]
     items.insert(chance.randint(0, len(items)), {"turn": turn, "text": "word " * chance.randint(0, 400)})

@@ -41,6 +41,7 @@ from tests.storage.hot import ERRORS, HIT, Heard, engine, hot
 CLIENTS = 8
 SHARED = ThreadKey("", "everybody", "shared")
 MODES: tuple[Mode, ...] = ("sync", "async")
+LEFT_ALONE = ("warning", "the hot layer is left alone")
 SECONDS = float(os.environ.get("PERDURE_REDIS_SECONDS", "1"))  # of one campaign
 
 
@@ -130,16 +131,36 @@ async def _together(campaign: Campaign) -> None:
 class Trouble:
     """What happens to Redis meanwhile, again and again."""
 
-    def __init__(self, server: RedisServer, folder: Path) -> None:
+    def __init__(self, server: RedisServer, folder: Path, heard: Heard, until: float) -> None:
         self.server = server
+        self.happened = 0
+        self._heard = heard
+        self._until = until
         self.raw = Redis.from_url(server.url, socket_timeout=1.0)
         self._folder = folder
         self._random = Random(1)
         self._old: dict[bytes, Any] = {}
 
+    def stir(self, happens: Callable[[Trouble], None]) -> None:
+        """Let it happen, again and again, each time to clients that were using Redis."""
+        self.wait_for(HIT)
+        while time.monotonic() < self._until:
+            self.happened += 1
+            with suppress(RedisError):  # it was not back yet
+                happens(self)
+            self.wait_for(HIT)
+        self.server.thaw()
+        self.server.start()
+
+    def wait_for(self, count: str) -> None:
+        """Wait until the clients have counted one more, or are at their end."""
+        before = self._heard.counts[count]
+        while self._heard.counts[count] == before and time.monotonic() < self._until:
+            time.sleep(0.001)
+
     def killed(self) -> None:
         self.server.crash()
-        time.sleep(0.05)
+        self.wait_for(ERRORS)
         self.server.start()
 
     def emptied(self) -> None:
@@ -147,28 +168,25 @@ class Trouble:
 
     def frozen(self) -> None:
         self.server.freeze()
-        time.sleep(0.2)
+        self.wait_for(ERRORS)
         self.server.thaw()
-        time.sleep(0.1)
 
     def read_only(self) -> None:
         self.raw.replicaof("127.0.0.1", "1")  # type: ignore[attr-defined]
-        time.sleep(0.05)
+        self.wait_for(ERRORS)
         self.raw.replicaof("NO", "ONE")  # type: ignore[attr-defined]
-        time.sleep(0.05)
 
     def out_of_memory(self) -> None:
         self.raw.config_set("maxmemory", "1")
-        time.sleep(0.05)
+        self.wait_for(ERRORS)
         self.raw.config_set("maxmemory", "0")
-        time.sleep(0.05)
 
     def restored_from_an_old_dump(self) -> None:
         old = self._folder / "old.rdb"
         if not old.exists():
             self.raw.save()
             shutil.copy(self.server.folder / "dump.rdb", old)
-        time.sleep(0.1)
+            self.wait_for(HIT)
         self.server.crash()
         shutil.copyfile(old, self.server.folder / "dump.rdb")
         self.server.start()
@@ -234,27 +252,21 @@ def test_nobody_reads_anything_wrong_while_redis_is(
     server.start()
     inner, heard = MemoryStorage(), Heard()
     campaign = Campaign(hot(inner, mode, heard, url=server.url, timeout=TIMEOUT), inner, time.monotonic() + SECONDS)
-    trouble = Trouble(server, tmp_path)
-    stirring = threading.Thread(target=_stir, args=(happens, trouble, campaign.until))
+    trouble = Trouble(server, tmp_path, heard, campaign.until)
+    stirring = threading.Thread(target=trouble.stir, args=(happens,))
     stirring.start()
     _run(campaign, mode)
     stirring.join()
     drive(campaign.storage.close())
     trouble.raw.close()
-    print(f"{happens.__name__} {mode}: {campaign.turns} turns, slowest {campaign.slowest:.3f} s, {dict(heard.counts)}")
+    print(
+        f"{happens.__name__} {mode}: {trouble.happened} times in {campaign.turns} turns, "
+        f"slowest {campaign.slowest:.3f} s, {dict(heard.counts)}"
+    )
     assert campaign.wrong == []
     assert campaign.turns > CLIENTS
+    assert trouble.happened > 0
     assert heard.counts[HIT] > 0
-
-
-def _stir(happens: Callable[[Trouble], None], trouble: Trouble, until: float) -> None:
-    time.sleep(0.1)
-    while time.monotonic() < until:
-        with suppress(RedisError):  # it was not back yet
-            happens(trouble)
-        time.sleep(0.02)
-    trouble.server.thaw()
-    trouble.server.start()
 
 
 def test_a_push_that_is_cut_anywhere_leaves_no_key_that_never_expires(
@@ -267,11 +279,13 @@ def test_a_push_that_is_cut_anywhere_leaves_no_key_that_never_expires(
         scribe = Scribe(storage, ManualClock())
         for count in range(0, 1500, 50):
             raw.flushall()
-            drive(scribe.append(ThreadKey("", "", f"connects {count}")))
+            whole = ThreadKey("", "", f"connects {count}")
+            drive(scribe.append(whole))
             proxy.cut_after(bytes_to_server=count)
             drive(scribe.append(ThreadKey("", "", f"cut {count}")))
             proxy.heal()
-            time.sleep(0.02)  # until the breaker lets the next one through
+            while heard.lines[-1:] == [LEFT_ALONE]:
+                drive(storage.restore(whole))
             assert all(raw.ttl(name) > 0 for name in raw.keys("*"))
         assert heard.counts[ERRORS] > 10
         drive(storage.close())
@@ -283,15 +297,16 @@ def test_a_redis_that_is_down_is_told_of_once_and_once_when_it_is_back(server: R
     storage = hot(MemoryStorage(), "sync", heard, url=server.url)
     scribe = Scribe(storage, ManualClock())
     server.crash()
-    for _ in range(30):
+    calls = 0
+    while heard.counts[ERRORS] < 3:
         drive(scribe.append())
-        time.sleep(0.003)
-    assert heard.lines == [("warning", "the hot layer is left alone")]
+        calls += 1
+    assert heard.lines == [LEFT_ALONE]
+    assert calls > heard.counts[ERRORS]
     server.start()
     while len(heard.lines) < 2:
         drive(storage.restore(THREAD))
     assert heard.lines[1:] == [("info", "the hot layer is used again")]
-    assert 1 < heard.counts[ERRORS] < 30
     drive(storage.close())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tests.contract.backends import BACKENDS
-from tests.mutants import core_rules, storages
+from tests.mutants import core_rules, prunes, storages
 from tests.mutants.one_statement import ON_ANY_LINE, ON_KNOWN_LINES
 from tests.mutants.planting import Plant
 
@@ -14,6 +14,13 @@ DAMAGE = "tests/contract/test_damage.py"
 DURABLE = "tests/contract/test_durable.py"
 ANSWERS = "tests/crash/test_lost_answers.py"
 POWER = "tests/storage/test_file_power_loss.py"
+SEAMS = "tests/core/test_seams.py"
+CUTS = "tests/core/test_cuts.py"
+FORKS = "tests/core/test_forks.py"
+FOLLOWING = "tests/core/test_following.py"
+PRUNING = "tests/core/test_pruning.py"
+PRUNED_THREADS = "tests/checkpoints/test_pruning.py"
+TRAVEL = "tests/checkpoints/test_travel.py"
 
 
 class Fault(NamedTuple):
@@ -82,6 +89,45 @@ IN_SQL: dict[str, tuple[Plant, str]] = {
     "snapshot bound dropped": (storages.sql_restores_the_future, FUTURE),
     "parents freed too early": (storages.sql_frees_parents_at_once, "outlives"),
 }
+# In the rules of rewinds and prunes.
+IN_SEAMS: dict[str, Fault] = {
+    "forks not needed": Fault(prunes.no_fork_is_looked_for, "", FORKS),
+    "forks of forks not needed": Fault(prunes.forks_of_forks_are_not_looked_for, "", FORKS),
+    "rewinds of forks not needed": Fault(prunes.where_forks_went_back_to_is_forgotten, "", FORKS),
+    "forks of forks unbounded": Fault(prunes.a_fork_of_a_fork_needs_what_it_began_at, "", FORKS),
+    "named points not looked at": Fault(prunes.named_points_make_no_plan_outdated, "", PRUNING),
+    "redo not told from rewind": Fault(prunes.a_redo_is_a_rewind_like_any_other, "", SEAMS),
+    "redo not told from rewind: threads": Fault(prunes.a_redo_is_a_rewind_like_any_other, "memory and async", TRAVEL),
+    "kept points cut away": Fault(prunes.kept_points_are_cut_away, "", CUTS),
+    "kept points cut away: threads": Fault(prunes.kept_points_are_cut_away, "memory and async", PRUNED_THREADS),
+    "base for a fork": Fault(prunes.a_fork_gets_a_base, "", CUTS),
+    "cut where nothing is dropped": Fault(prunes.ranges_without_dropped_points_are_cut, "", CUTS),
+    "key order lost": Fault(prunes.keys_set_again_keep_their_old_place, "", PRUNING),
+    "rewinds take nothing back": Fault(prunes.a_rewind_takes_nothing_back_that_was_said, "", FOLLOWING),
+    "lost messages not kept": Fault(prunes.lost_messages_are_not_kept, "", FOLLOWING),
+    "messages always dropped": Fault(prunes.messages_always_go, "memory and async", PRUNED_THREADS),
+    "pauses hold nothing": Fault(prunes.pauses_hold_nothing, "memory and async", PRUNED_THREADS),
+    "tags hold nothing": Fault(prunes.tags_hold_nothing, "memory and async", PRUNED_THREADS),
+}
+# In how a plan is carried out: on each storage.
+IN_PRUNES: dict[str, tuple[Plant, str]] = {
+    "payloads stay": (prunes.nothing_is_blanked, "empties_exactly"),
+    "messages emptied too": (prunes.messages_are_blanked_too, "empties_exactly"),
+    "named entries not emptied": (prunes.named_entries_keep_their_payload, "empties_exactly"),
+    "checkpoints stay": (prunes.checkpoints_stay, "that_are_named_go"),
+    "snapshots stay inside ranges": (prunes.whole_states_stay_inside_ranges, "inside_a_range_go"),
+    "snapshots after ranges go": (prunes.whole_states_after_a_range_go_too, "inside_a_range_go"),
+    "older records stay": (prunes.older_records_stay, "place_of_older_records"),
+    "base a version early": (prunes.a_base_is_put_a_version_early, "folds_as_before"),
+    "forks ignored by prunes": (prunes.no_fork_is_looked_for, "plan_that_drops or forks_of_forks"),
+    "forks of forks ignored by prunes": (prunes.forks_of_forks_are_not_looked_for, "forks_of_forks or went_back"),
+    "rewinds of forks ignored by prunes": (prunes.where_forks_went_back_to_is_forgotten, "went_back"),
+    "plans not checked": (prunes.plans_are_never_outdated, "plan_older or plan_that_drops"),
+    "gone versions forked": (prunes.gone_versions_can_be_forked, "gone_cannot_be_forked"),
+    "large values never let go": (prunes.large_values_are_never_let_go, "any_more_are_swept or grace_only"),
+    "large values let go too early": (prunes.large_values_are_let_go_though_others_wrote, "written_since"),
+}
+PRUNED_ON = ("memory", "file", "sqlite")
 DATABASES = [name for name in ("sqlite", "postgres", "mysql") if name in BACKENDS]
 SERVERS = [name for name in DATABASES if name != "sqlite"]
 
@@ -99,6 +145,12 @@ FAULTS: dict[str, Fault] = {
         for name, fault in IN_CORE.items()
         for each in SERVERS
         if fault.where == CONTRACT
+    },
+    **IN_SEAMS,
+    **{f"{name}: {each}": _on(each, *fault) for name, fault in IN_PRUNES.items() for each in PRUNED_ON},
+    **{
+        f"values of records not held: {each}": _on(each, prunes.values_of_records_are_not_held, "records_refer_to")
+        for each in ("memory", "sqlite")
     },
     **{f"{name}: known line": _on("postgres", *fault) for name, fault in ON_KNOWN_LINES.items()},
     **{f"{name}: any line": _on("postgres", *fault) for name, fault in ON_ANY_LINE.items()},

@@ -31,7 +31,8 @@ def failing(where: str) -> str:
 
 def _pytest(mutant: str, where: str, words: str) -> tuple[int, str]:
     """Exit code and output of pytest. Both modes share the code that faults are planted in: one is enough."""
-    chosen = ["-k", f"({words}) and not async"] if words else []
+    mode = "" if "async" in words else " and not async"  # unless the other one is asked for
+    chosen = ["-k", f"({words}){mode}"] if words else []
     options = ["-x", "-q", "--tb=line", "-p", "tests.mutants.plugin", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *chosen, where],

@@ -12,6 +12,8 @@ CHOSEN = [
     "key check dropped: sqlite",
     "user predicate dropped: file",
     "payload digest check dropped",
+    "redo not told from rewind",
+    "plans not checked: sqlite",
 ]
 ON_POSTGRES = ["uid check dropped: postgres", "a late run writes: known line", "no lock: any line"]
 

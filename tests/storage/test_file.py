@@ -32,6 +32,7 @@ from perdure.core.identity import ThreadKey
 from perdure.core.ports import Silence
 from perdure.core.threads import ThreadPatch, ThreadQuery
 from perdure.core.writes import Write
+from perdure.storage.contract import SCHEMA
 from perdure.storage.drive import drive
 from perdure.storage.file.disk import File, RealDisk, RealFile
 from perdure.storage.file.store import FileStorage
@@ -121,7 +122,7 @@ def test_a_snapshot_can_be_read_and_comes_back_as_the_same_state(
 
 def test_the_folder_keeps_itself_out_of_git(storage: FileStorage, place: Path) -> None:
     assert (place / ".gitignore").read_text() == "*\n"
-    assert json.loads((place / "perdure.json").read_text())["schema"] == 1
+    assert json.loads((place / "perdure.json").read_text())["schema"] == SCHEMA
 
 
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
@@ -506,11 +507,11 @@ def test_a_damaged_snapshot_is_dropped_and_an_earlier_one_used(
 
 def test_a_damaged_base_is_an_error(storage: FileStorage, place: Path, scribe: Scribe) -> None:
     drive(scribe.snapshot(drive(scribe.append()), base=True))
-    base = folder_of(place) / "snapshots" / "0000000000000001.base.json"
-    base.write_bytes(base.read_bytes()[:-5])
-    with pytest.raises(EntryDamagedError):
-        drive(storage.restore(THREAD))
-    assert base.exists()
+    log = folder_of(place) / "log.jsonl"
+    log.write_bytes(log.read_bytes().replace(b'"payload":[{"version":1}]', b'"payload":[{"version":2}]'))
+    for _ in range(2):
+        with pytest.raises(EntryDamagedError):
+            drive(storage.restore(THREAD))
 
 
 def test_a_damaged_mark_of_a_fork_keeps_its_parent(storage: FileStorage, place: Path, scribe: Scribe) -> None:

@@ -11,12 +11,14 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from perdure.core.digest import GENESIS, body_of, verify_links
-from perdure.core.entries import Entry
-from perdure.core.errors import ConflictError, PerdureError
+from perdure.core.entries import Entry, EntryKind
+from perdure.core.errors import ConflictError, NotFoundError, PerdureError, PlanOutdatedError
 from perdure.core.identity import ThreadKey
+from perdure.core.pruning import BLANK, content_of, is_blank, standing_for
 from perdure.core.threads import ThreadPatch, ThreadQuery, ThreadRow
 from perdure.core.writes import Appended, Write
 from perdure.storage.drive import drive
@@ -26,6 +28,7 @@ from perdure.storage.transfer import take
 from perdure.testing.clock import ManualClock
 from perdure.testing.powerloss import PowerLossDisk, PowerLost
 from perdure.testing.scribe import MESSAGE, STATE, Scribe, blob_of, snapshot_of
+from tests.storage.pruned import planned
 
 LOSSES = int(os.environ.get("PERDURE_POWER_LOSSES", "100"))
 KEYS = [ThreadKey("", "alice", name) for name in ("a", "b", "c")]
@@ -58,7 +61,7 @@ class Play:
         drive(self.storage.setup())
         choices: list[Callable[[ThreadKey], None]] = [
             *[self.save] * 6, self.snapshot, self.claim, self.release, self.fork, self.delete, self.look,
-            self.copy,
+            self.copy, self.prune,
         ]  # fmt: skip
         for _ in range(steps):
             self.random.choice(choices)(self.random.choice(KEYS))
@@ -76,12 +79,31 @@ class Play:
         self.doubt, self.pending = key, write
         self.told(key, drive(self.storage.append(write)))
 
+    def prune(self, key: ThreadKey) -> None:
+        """Prune a range, or everything up to a base, of what is the thread's own."""
+        row, gone = self.rows.get(key), drive(self.storage.seams(key))
+        there = [at for at in range(row.parent_version, row.head + 1) if not gone.is_gone(at)] if row else []
+        if len(there) >= 2:
+            low, high = sorted(self.random.sample(there, 2))
+            whole = self.random.random() < 0.4
+            ranges, base = ([], high) if whole else ([(low, high)], None)
+            plan = drive(planned(self.storage, key, *ranges, base=base, unmarked=(high - 1,)))
+            self.doubt, self.pending = key, self.scribe.write(key, EntryKind.RANGE_PRUNED, pruning=plan)
+            with suppress(PlanOutdatedError):  # a fork needs something of it
+                self.told(key, drive(self.storage.append(self.pending)))
+            self.doubt = self.pending = None
+
     def told(self, key: ThreadKey, made: Appended) -> None:
         self.rows[key] = made.row
         assert self.pending is not None
         self.blobs |= {blob.digest: blob.payload for blob in self.pending.blobs}
         known = self.logs.get(key, [])
         self.logs[key] = known + drive(self.storage.entries(key, after=len(known)))
+        if self.pending.pruning is not None:  # of the forks' past too
+            for each in self.logs:
+                found = drive(self.storage.entries(each))
+                assert fits(found, self.logs[each], self.pending)
+                self.logs[each] = found
         self.doubt = self.pending = None
 
     def snapshot(self, key: ThreadKey) -> None:
@@ -109,8 +131,9 @@ class Play:
         if key in self.rows and target not in self.rows:
             self.doubt = target
             at = self.random.randrange(self.rows[key].head + 1)
-            self.rows[target] = drive(self.scribe.fork(key, at, target))
-            self.logs[target] = self.logs[key][:at]
+            with suppress(NotFoundError):  # it was pruned
+                self.rows[target] = drive(self.scribe.fork(key, at, target))
+                self.logs[target] = self.logs[key][:at]
             self.doubt = None
 
     def copy(self, key: ThreadKey) -> None:
@@ -118,10 +141,11 @@ class Play:
         target = self.random.choice(KEYS)
         if key in self.rows and target != key:
             copy = drive(take(self.storage, key, spare_uid=self.scribe.uid())).under(target)
-            self.doubt, self.copied = target, self.logs[key]
+            known = self.logs.get(target, [])  # what stands there stays as it is, also where the other was pruned since
+            self.doubt, self.copied = target, known + self.logs[key][len(known) :]
             with suppress(ConflictError):  # another thread is there, or somebody runs it: nothing changed
                 self.rows[target] = drive(self.storage.put_thread(copy))
-                self.logs[target] = self.logs[key]
+                self.logs[target] = self.copied
             self.doubt = self.copied = None
 
     def delete(self, key: ThreadKey) -> None:
@@ -144,6 +168,14 @@ def _there(row: ThreadRow | None) -> ThreadRow:
     return row
 
 
+def fits(found: list[Entry], known: list[Entry], pending: Write | None) -> bool:
+    """Whether these are the entries that are known, or what a prune may have made of them."""
+    if pending is None or pending.pruning is None or len(found) != len(known):
+        return found == known
+    blanked = [msgspec.structs.replace(each, payload=BLANK) for each in known]
+    return all(now in (each, blank) for now, each, blank in zip(found, known, blanked, strict=True))
+
+
 def check(play: Play) -> None:
     """Everything acknowledged is there, and everything there is whole."""
     drive(play.storage.setup())
@@ -151,9 +183,13 @@ def check(play: Play) -> None:
         entries = drive(play.storage.entries(key))
         row = drive(play.storage.thread(key))
         assert verify_links(key.id, 0, GENESIS, entries) == (row.head_digest if row else GENESIS)
-        assert all(body_of(key.id, entry) for entry in entries)
+        records = drive(play.storage.records(key))
+        assert all(body_of(key.id, entry) for entry in entries if not is_blank(entry))
+        assert all(standing_for(records, entry.version) for entry in entries if is_blank(entry))
+        assert all(content_of(key.id, record) for record in records if not record.whole)
         if key != play.doubt:
-            assert (entries, row) == (play.logs.get(key, []), play.rows.get(key))
+            assert fits(entries, play.logs.get(key, []), play.pending)
+            assert row == play.rows.get(key)
     check_the_thread_in_doubt(play)
     listed = {row.key: row for row in drive(play.storage.threads(ThreadQuery()))}
     assert listed == {key: row for key in KEYS if (row := drive(play.storage.thread(key)))}
@@ -167,8 +203,8 @@ def check_the_thread_in_doubt(play: Play) -> None:
         return
     known, found = play.logs.get(key, []), drive(play.storage.entries(key))
     if play.pending is not None:
-        assert found in (known, found[: len(known) + len(play.pending.entries)])
-        assert found[: len(known)] == known
+        pruned = play.pending if len(found) > len(known) else None
+        assert fits(found[: len(known)], known, pruned)
         assert len(found) in (len(known), len(known) + len(play.pending.entries))
         assert all(entry.write_id == play.pending.write_id for entry in found[len(known) :])
     elif play.copied is not None:

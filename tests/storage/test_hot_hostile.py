@@ -1,8 +1,9 @@
 """Whatever Redis says, nothing but the truth is served."""
 
+# ruff: noqa: F811  # fixtures are asked for by their names
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -26,19 +27,7 @@ from perdure.testing.clock import ManualClock
 from perdure.testing.scribe import BOBS, OTHER, THREAD, Scribe
 from perdure.testing.servers import require, shared_redis
 from tests.storage.hot import ERRORS, HIT, REFUSED, Counting, Scene, engine, sound, state
-
-
-@pytest.fixture
-def raw() -> Iterator[Redis]:
-    with Redis.from_url(require(shared_redis).url) as raw:
-        yield raw
-
-
-@pytest.fixture
-def scene(raw: Redis) -> Iterator[Scene]:
-    scene = Scene(raw)
-    yield scene
-    scene.close()
+from tests.storage.test_hot import raw, scene  # noqa: F401  # fixtures
 
 
 def damaged(value: bytes) -> list[bytes]:

@@ -81,7 +81,7 @@ def test_a_deadlock_is_tried_again(url: str) -> None:
     answers: list[bool] = []
     deletion = threading.Thread(target=lambda: answers.append(drive(scene.storage.delete(OTHER))))
     deletion.start()  # locks the fork, then its parent, which is held
-    _wait_for_lock(url)
+    _wait_for_lock(url, deletion)
     held.ask(f"SELECT 1 FROM perdure_thread WHERE name_key = x'{OTHER.digest()}' FOR UPDATE")
     held.let_go()
     deletion.join()
@@ -95,9 +95,20 @@ def _deadlocks(url: str) -> int:
     return int(run_mysql(url, "SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'")[0][1])
 
 
-def _wait_for_lock(url: str) -> None:
-    while not run_mysql(url, "SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"):
+def _wait_for_lock(url: str, caller: threading.Thread) -> None:
+    """Wait until the server says that somebody waits for a lock; in vain if the caller has ended."""
+    while caller.is_alive() and not _somebody_waits(url):
         pass
+
+
+async def _look_for_lock(url: str, caller: asyncio.Task[Any]) -> None:
+    """The same beside a task."""
+    while not (caller.done() or _somebody_waits(url)):
+        await asyncio.sleep(0.01)
+
+
+def _somebody_waits(url: str) -> bool:
+    return bool(run_mysql(url, "SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"))
 
 
 def test_threads_that_share_a_store_wait_for_the_server_at_the_same_time(url: str) -> None:
@@ -115,7 +126,7 @@ def test_threads_that_share_a_store_wait_for_the_server_at_the_same_time(url: st
 
     waiting = threading.Thread(target=waits)
     waiting.start()
-    _wait_for_lock(url)
+    _wait_for_lock(url, waiting)
     with baton:
         assert drive(scene.scribe.append(OTHER)).version == 2
     held.let_go()
@@ -129,35 +140,35 @@ def test_who_finds_no_free_connection_is_told_what_to_raise(url: str, mode: Mode
     run(scene.scribe.append())
     held = Held(url)
     first, second = (scene.storage.append(scene.scribe.write(THREAD)) for _ in range(2))
-
-    async def both() -> Any:
-        return await asyncio.gather(_soon_let_go(), first, second, return_exceptions=True)
-
-    async def _soon_let_go() -> None:
-        await asyncio.sleep(0.3)
-        held.let_go()
-
     if mode == "async":
-        _, made, refused = run(both())
+        made, refused = run(_as_two_tasks(url, first, second, held))
     else:
-        made, refused = _on_two_threads(first, second, held)
+        made, refused = _on_two_threads(url, first, second, held)
     assert made.version == 2
     assert isinstance(refused, StorageBusyError)
     assert "pool_max" in str(refused)
     scene.close()
 
 
-def _on_two_threads(first: Any, second: Any, held: Held) -> tuple[Any, BaseException | None]:
+async def _as_two_tasks(url: str, first: Any, second: Any, held: Held) -> tuple[Any, BaseException | None]:
+    """What became of both, if the first has the one connection until the second has given up."""
+    writing = asyncio.create_task(first)
+    await _look_for_lock(url, writing)
+    (refused,) = await asyncio.gather(second, return_exceptions=True)
+    held.let_go()
+    return await writing, refused
 
+
+def _on_two_threads(url: str, first: Any, second: Any, held: Held) -> tuple[Any, BaseException | None]:
+    """The same on threads."""
     answers: list[Any] = []
     writing = threading.Thread(target=lambda: answers.append(drive(first)))
     writing.start()
-    while not answers:
-        made, refused = outcome(lambda: drive(second))
-        held.let_go()
-        writing.join()
-        return answers[0], refused
-    raise AssertionError(made)
+    _wait_for_lock(url, writing)
+    _, refused = outcome(lambda: drive(second))
+    held.let_go()
+    writing.join()
+    return answers[0], refused
 
 
 async def test_a_cancelled_call_takes_its_connection_along(url: str) -> None:
@@ -168,8 +179,7 @@ async def test_a_cancelled_call_takes_its_connection_along(url: str) -> None:
     await scribe.append()
     held = Held(url)
     task = asyncio.create_task(scribe.append(THREAD))
-    while not run_mysql(url, "SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"):
-        await asyncio.sleep(0.01)
+    await _look_for_lock(url, task)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

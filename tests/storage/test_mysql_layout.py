@@ -16,6 +16,7 @@ from perdure.core.errors import NotAStorageError
 from perdure.core.identity import ThreadKey
 from perdure.storage.drive import drive
 from perdure.storage.mysql.store import MysqlStorage
+from perdure.storage.sql.schema import TABLES
 from perdure.testing.clock import ManualClock
 from perdure.testing.contract.lifetime import CURRENT
 from perdure.testing.scribe import THREAD, Scribe
@@ -154,8 +155,7 @@ def _plan(url: str, statement: str, values: tuple[Any, ...]) -> list[dict[str, A
 def dump(place: str) -> Any:
     """The tables as the server describes them, and what the storage says of itself."""
     with connected(place) as cursor:
-        tables = ("meta", "thread", "entry", "snapshot", "checkpoint", "blob", "blob_use")
-        texts = [asked(cursor, f"SHOW CREATE TABLE perdure_{table}")[0][1] for table in tables]
-        assert len(asked(cursor, "SHOW TABLES")) == len(tables)
+        texts = [asked(cursor, f"SHOW CREATE TABLE perdure_{table}")[0][1] for table in TABLES]
+        assert len(asked(cursor, "SHOW TABLES")) == len(TABLES)
         meta = asked(cursor, "SELECT name, value FROM perdure_meta ORDER BY name")
     return [re.sub(r" AUTO_INCREMENT=\d+", "", text) for text in texts], meta

@@ -11,12 +11,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
+import psycopg
 import psycopg_pool
 import pytest
 
 from perdure import Perdure, sync
 from perdure.core.errors import InvalidInputError, StorageUnavailableError
 from perdure.storage.postgres.store import PostgresStorage
+from perdure.storage.postgres.wires import PsycopgWire
 from perdure.testing.clock import ManualClock
 from perdure.testing.scribe import THREAD, Scribe
 from perdure.testing.servers import PgBouncer, PostgresServer, require
@@ -40,6 +42,7 @@ def pooler(server: PostgresServer) -> Iterator[PgBouncer]:
 
 @pytest.fixture
 def database(server: PostgresServer, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of an empty database."""
     name = re.sub(r"\W", "_", request.node.name)[:60]
     server.database(name)
     yield name
@@ -49,6 +52,15 @@ def database(server: PostgresServer, request: pytest.FixtureRequest) -> Iterator
 @pytest.fixture
 def url(server: PostgresServer, database: str) -> str:
     return server.address(database)
+
+
+@pytest.fixture
+async def storage(pooler: PgBouncer, database: str) -> AsyncIterator[PostgresStorage]:
+    """A storage behind the pooler; closed also after a failure, or its pool would hold up the end of the tests."""
+    storage = PostgresStorage(pooler.address(database), mode="async")
+    await storage.setup()
+    yield storage
+    await storage.close()
 
 
 def test_threads_work_through_a_pooler(pooler: PgBouncer, database: str) -> None:
@@ -80,21 +92,28 @@ async def test_tasks_work_through_a_pooler(pooler: PgBouncer, database: str) -> 
         assert answers == [({"turn": 9}, {"turn": 4}, True)] * 5
 
 
-async def test_a_pooler_that_mixes_up_prepared_statements_is_found_out(pooler: PgBouncer, database: str) -> None:
-    storage = PostgresStorage(pooler.address(database), mode="async")
-    await storage.setup()
+async def test_a_pooler_that_mixes_up_prepared_statements_is_found_out(storage: PostgresStorage) -> None:
     scribe, made = Scribe(storage, ManualClock()), 0
     while storage._port._pool.prepare and made < MANY:
         answers = await asyncio.gather(*(scribe.append() for _ in range(10)))
         made += len(answers)
     assert not storage._port._pool.prepare
     assert [entry.version for entry in await storage.entries(THREAD)] == list(range(1, made + 1))
-    await storage.close()
 
 
-async def test_a_watch_through_a_pooler_says_look_in_time(pooler: PgBouncer, database: str) -> None:
-    storage = PostgresStorage(pooler.address(database), mode="async")
-    await storage.setup()
+async def test_no_two_connections_have_a_statement_of_the_same_name(url: str) -> None:
+    """Behind a pooler, another client's statement of the same name would be run with our values, without an error."""
+    names: set[bytes] = set()
+    for _ in range(3):
+        with psycopg.connect(url, autocommit=True) as connection:
+            wire = PsycopgWire(connection, True, False)
+            for _ in range(8):  # psycopg prepares what it has seen a few times
+                await wire.rows("SELECT $1::int", (1,))
+            names |= set(connection._prepared._names.values())
+    assert len(names) == 3
+
+
+async def test_a_watch_through_a_pooler_says_look_in_time(storage: PostgresStorage) -> None:
     scribe = Scribe(storage, ManualClock())
     await scribe.append()
     lease = await storage.claim(THREAD, "me", until=scribe.clock.now() + 1, now=scribe.clock.now())
@@ -103,7 +122,6 @@ async def test_a_watch_through_a_pooler_says_look_in_time(pooler: PgBouncer, dat
     await storage.release(THREAD, lease.epoch, wake_at=1)
     assert await watch.wait(GENEROUS)
     await watch.close()
-    await storage.close()
 
 
 @asynccontextmanager

@@ -1,8 +1,8 @@
 """Set-up on PostgreSQL: by several at once, killed halfway, by others' hands, and under few rights."""
 
+# ruff: noqa: F811  # fixtures are asked for by their names
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ import pytest
 
 from perdure import sync
 from perdure.core.errors import SchemaOutdatedError, StorageReadOnlyError
+from perdure.storage.contract import SCHEMA
 from perdure.storage.drive import drive
 from perdure.storage.postgres.options import Options
 from perdure.storage.postgres.store import PostgresStorage
@@ -22,9 +23,10 @@ from perdure.testing.servers import PostgresServer, ServerMissing, require
 from perdure.testing.servers.binaries import POSTGRES, beside
 from tests.crash.set_up_kills import Kill
 from tests.crash.waiting_child import Child, together
+from tests.storage.test_postgres_pools import database, url  # noqa: F401  # fixtures
 
 ROOT = Path(__file__).parents[2]
-KILLS = 34  # as many as there are statements, and some
+KILLS = 44  # as many as there are statements, and some
 LAYOUT = """
 SELECT table_name, ordinal_position, column_name, data_type, collation_name, is_nullable, is_identity
 FROM information_schema.columns WHERE table_schema = 'perdure' ORDER BY 1, 2;
@@ -40,23 +42,11 @@ def server() -> Iterator[PostgresServer]:
         yield server
 
 
-@pytest.fixture
-def database(server: PostgresServer, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of an empty database."""
-    name = re.sub(r"\W", "_", request.node.name)[:60]
-    server.database(name)
-    yield name
-    server.drop(name)
-
-
-@pytest.fixture
-def url(server: PostgresServer, database: str) -> str:
-    return server.address(database)
-
-
 def test_four_processes_may_set_up_an_empty_database_at_once(url: str) -> None:
-    assert together([Child("set_up", url) for _ in range(4)]) == [1] * 4
-    assert drive(opened(url).setup("check")).schema == 1
+    assert together([Child("set_up", url) for _ in range(4)]) == [SCHEMA] * 4
+    storage = opened(url)
+    assert drive(storage.setup("check")).schema == SCHEMA
+    drive(storage.close())
 
 
 def test_a_set_up_that_was_killed_is_finished_by_the_next_start(url: str) -> None:

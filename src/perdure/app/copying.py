@@ -21,12 +21,15 @@ from perdure.core.errors import (
     LeaseHeldError,
     NotFoundError,
 )
+from perdure.core.forks import parents_first
 from perdure.core.identity import ThreadKey
 from perdure.core.ids import IdMaker
 from perdure.core.ports import Silence
-from perdure.core.threads import ThreadQuery, ThreadRow
+from perdure.core.pruning import is_blank
+from perdure.core.threads import ThreadRow
 from perdure.core.transfer import ThreadCopy
 from perdure.storage.contract import Storage
+from perdure.storage.listing import all_threads
 from perdure.storage.transfer import checkpoints_after, take
 
 _PAGE = 500
@@ -97,7 +100,7 @@ async def chosen(source: Storage, choice: Choice) -> list[ThreadRow]:
     for thread_id in choice.threads:
         if not any(row.key.id == thread_id for row in rows):
             raise NotFoundError(f"thread {thread_id!r}")
-    return _parents_first(rows)
+    return parents_first(rows)
 
 
 async def _named(source: Storage, namespace: str, choice: Choice) -> list[ThreadRow]:
@@ -106,24 +109,7 @@ async def _named(source: Storage, namespace: str, choice: Choice) -> list[Thread
 
 
 async def _listed(source: Storage, namespace: str, choice: Choice) -> list[ThreadRow]:
-    found: dict[ThreadKey, ThreadRow] = {}
-    query = ThreadQuery(namespace=namespace, user=choice.user, limit=_PAGE)
-    while page := await source.threads(query):
-        found |= {row.key: row for row in page}
-        query = msgspec.structs.replace(query, before=(page[-1].updated, page[-1].uid))
-    return list(found.values())
-
-
-def _parents_first(rows: list[ThreadRow]) -> list[ThreadRow]:
-    by_uid = {row.uid: row for row in rows}
-
-    def depth(row: ThreadRow) -> int:
-        parent, found = by_uid.get(row.parent_uid or ""), 0
-        while parent is not None and found < len(rows):
-            parent, found = by_uid.get(parent.parent_uid or ""), found + 1
-        return found
-
-    return sorted(rows, key=lambda row: (depth(row), row.created, row.uid))
+    return await all_threads(source, namespace, choice.user)
 
 
 class _Copier:
@@ -208,7 +194,8 @@ async def _check_log(target: Storage, copy: ThreadCopy) -> None:
             raise EntryDamagedError(name, version + 1, "is missing in the target")
         chain = verify_links(name, version, chain, page)
         for entry in page:
-            body_of(name, entry)
+            if not is_blank(entry):
+                body_of(name, entry)
         version = page[-1].version
     if chain != copy.row.head_digest:
         raise EntryDamagedError(name, version, "has another chain digest in the target")

@@ -29,10 +29,12 @@ class StorageOptions(TypedDict, total=False):
     password: Callable[[], str] | Callable[[], Awaitable[str]] | None  # servers: asked for every new connection
     prepare: bool  # PostgreSQL: False for a pooler that does not know prepared statements (True)
     retry_seconds: float  # servers: how long a call waits for a server that went away (10)
+    call_timeout: float | None  # servers: seconds until a call that got no answer is given up, None for ever (30)
 
 
 ANY = ("hot", "user_id_type", "durability")
-SERVERS = ("pool_max", "pool_timeout", "password", "retry_seconds")
+SERVERS = ("pool_max", "pool_timeout", "password", "retry_seconds", "call_timeout")
+_NONE_COUNTS = ("call_timeout",)  # None is a value of its own, not the default
 POSTGRES = (*SERVERS, "schema", "pool", "close_pool", "pool_min", "prepare")
 HOT = ("cache_ttl", "max_cached_threads")
 BACKGROUND = ("max_pending",)
@@ -53,7 +55,7 @@ def given(options: Mapping[str, Any], scheme: str) -> dict[str, Any]:
             raise TypeError(
                 f"open() got an unexpected option {name!r}{hint(name, tuple(StorageOptions.__annotations__))}"
             )
-    asked = {name: value for name, value in options.items() if value is not None}
+    asked = {name: value for name, value in options.items() if value is not None or name in _NONE_COUNTS}
     if asked.get("durability", "full") not in ("full", "background"):
         raise InvalidInputError(f'durability must be "full" or "background", not {asked["durability"]!r}')
     for name, value in asked.items():

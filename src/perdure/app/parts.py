@@ -7,14 +7,21 @@ from typing import Any
 from weakref import WeakSet
 
 from perdure.app.clock import SystemClock, SystemRandomness
+from perdure.app.maintenance import Maintenance
 from perdure.app.opening import Address, open_storage
 from perdure.app.servers import Asked, Mode
 from perdure.app.users import UserId, Users
 from perdure.checkpoints.engine import Engine
+from perdure.checkpoints.newest import Newest
 from perdure.checkpoints.points import Points
+from perdure.checkpoints.pruning import Pruner
+from perdure.checkpoints.repairing import Repairer
+from perdure.checkpoints.travel import Travel
+from perdure.checkpoints.verifying import Verifier
 from perdure.core.errors import InvalidInputError
 from perdure.core.identity import ThreadKey
 from perdure.core.ports import Clock, Randomness, Silence, Telemetry
+from perdure.core.retention_policy import Retention
 from perdure.sessions.messages import Messages
 from perdure.storage.baton import Baton
 from perdure.storage.contract import Migrate
@@ -35,7 +42,9 @@ class Parts:
         cache_bytes: int,
         options: dict[str, Any],
         baton: Baton | None,
+        retention: Retention | None = None,
     ) -> None:
+        self.mode: Mode = mode
         self.telemetry = telemetry or Silence()
         self.clock = clock or SystemClock()
         self.users = Users(options.get("user_id_type", "string"))
@@ -61,6 +70,15 @@ class Parts:
         )
         engines.add(self.engine)
         self.points = Points(self.storage, self.clock)
+        self.travel = Travel(self.storage)
+        self.pruner = Pruner(self.storage, self.engine, self.travel)
+        self.newest = Newest(self.storage, self.points, self.engine)
+        # What Redis or a queue would answer proves nothing about what is stored.
+        behind = opened.background.inner if opened.background else opened.storage
+        self.verifier = Verifier(opened.hot.inner if opened.hot else behind)
+        self.repairer = Repairer(self.storage, self.verifier, self.engine)
+        self.maintenance = Maintenance(self.storage, self.pruner, self.clock, self.telemetry)
+        self.retention = retention
         self.messages = Messages(self.storage)
         self._migrate: Migrate = migrate
         self._ready = False
@@ -76,6 +94,11 @@ class Parts:
         if self.background is not None:
             await self.ready()
             await self.background.flush()
+
+    async def look_after(self, key: ThreadKey) -> None:
+        """After a checkpoint was acknowledged: what the store's policy drops, now and then."""
+        if self.retention is not None:
+            await self.maintenance.after_checkpoint(key, self.retention)
 
     async def warm(self, namespace: str, users: Iterable[UserId], threads: int) -> int:
         """Bring threads of users into the hot layer."""

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Iterable
 from contextlib import suppress
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Self, Unpack, overload
 
+from perdure.app.comparing import check_count, compare_places
+from perdure.app.copying import Copied
+from perdure.app.exporting import Exported, export_thread
+from perdure.app.importing import import_file
+from perdure.app.maintenance import Progress, PruneReport
 from perdure.app.opening import parse
 from perdure.app.options import StorageOptions, given
 from perdure.app.parts import Parts
+from perdure.app.pointing import Pointing
 from perdure.app.servers import Mode
 from perdure.app.thread import Thread
 from perdure.app.users import UserId
+from perdure.app.weighing import weigh_store
+from perdure.checkpoints.repairing import Progress as RepairProgress
+from perdure.checkpoints.repairing import Repaired
+from perdure.checkpoints.verifying import Progress as VerifyProgress
+from perdure.core.comparison import Comparison, Comparisons
 from perdure.core.errors import BackgroundWriteError, InvalidInputError, SuspendedError
 from perdure.core.identity import ThreadKey, check_id, check_label, check_namespace
 from perdure.core.ports import Clock, Randomness, Telemetry
+from perdure.core.retention_policy import Retention, policy_of
 from perdure.core.threads import NO_PATCH, ThreadPatch
-from perdure.core.writes import Sizes
+from perdure.core.verification import Report
+from perdure.core.weights import StoreSizes
 from perdure.storage.baton import Baton
 from perdure.storage.contract import Migrate, Storage
 
@@ -45,17 +59,20 @@ class Perdure:
         randomness: Randomness | None = None,
         telemetry: Telemetry | None = None,
         cache_bytes: int = CACHE_BYTES,
+        retention: Retention | None = None,
         **options: Unpack[StorageOptions],
     ) -> Self:
         """Open the store at `url`; it is reached at the first use.
 
-        `namespace` keeps tenants apart. `migrate="check"` refuses to change an old layout. `cache_bytes` bounds the
-        encoded states that are kept in memory so that a save costs what changed. A `clock` of your own counts instead
-        of the server's. Servers and the hot layer have `options` of their own: see the guide on each.
+        `namespace` keeps tenants apart. By `retention` the threads of the namespace are pruned when the store
+        is entered, and each now and then after a checkpoint was acknowledged; without one nothing ever is.
+        `migrate="check"` refuses to change an old layout. `cache_bytes` bounds the encoded states that are kept in
+        memory so that a save costs what changed. A `clock` of your own counts instead of the server's. Servers and the
+        hot layer have `options` of their own: see the guide on each.
         """
         return cls.open_as(
             "async", url, namespace=namespace, migrate=migrate, clock=clock, randomness=randomness,
-            telemetry=telemetry, cache_bytes=cache_bytes, options=options,
+            telemetry=telemetry, cache_bytes=cache_bytes, options=options, retention=retention,
         )  # fmt: skip
 
     @classmethod
@@ -72,6 +89,7 @@ class Perdure:
         cache_bytes: int,
         options: StorageOptions,
         baton: Baton | None = None,
+        retention: Retention | None = None,
     ) -> Self:
         """Open for asynchronous callers, or for `perdure.sync`, whose threads take turns with a baton."""
         if migrate not in ("auto", "check"):
@@ -80,11 +98,13 @@ class Perdure:
             raise InvalidInputError(f"cache_bytes must be an int from 0 on, not {cache_bytes!r}")
         if clock is not None and not callable(getattr(clock, "now", None)):
             raise InvalidInputError(f"clock must have a method now(), {clock!r} has none")
+        if retention is not None and not isinstance(retention, Retention):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"retention must be a Retention, not {retention!r}")
         checked = check_namespace(namespace)
         address = parse(url)
         parts = Parts(
             address, mode, migrate=migrate, clock=clock, randomness=randomness, telemetry=telemetry,
-            cache_bytes=cache_bytes, options=given(options, address.scheme), baton=baton,
+            cache_bytes=cache_bytes, options=given(options, address.scheme), baton=baton, retention=retention,
         )  # fmt: skip
         return cls(parts, checked)
 
@@ -96,8 +116,13 @@ class Perdure:
         agent: str | None = None,
         name: str | None = None,
         tags: Iterable[str] = (),
+        actor: str | None = None,
+        task: str | None = None,
     ) -> Thread:
-        """A handle on a thread, which is made by its first write. Agent, name and tags are kept with that write."""
+        """A handle on a thread, which is made by its first write. Agent, name and tags are kept with that write.
+
+        `actor` and `task` say who writes through this handle and for which task: they stand on every point it makes.
+        """
         key = ThreadKey(self._namespace, self._parts.users.key(user), check_id(id, "the thread id"))
         if isinstance(tags, str) or not isinstance(tags, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInputError(f"tags must be a list of str, not {tags!r}")
@@ -105,12 +130,125 @@ class Perdure:
         agent, name = check_label(agent, "agent"), check_label(name, "name")
         given = agent is not None or name is not None or labels
         patch = ThreadPatch(agent=agent, name=name, tags=labels or None) if given else NO_PATCH
-        return Thread(self._parts, key, named_user=user is not None, patch=patch)
+        traces = {"actor": check_label(actor, "actor"), "task": check_label(task, "task")}
+        return Thread(self._parts, key, named_user=user is not None, patch=patch, **traces)
 
-    async def sizes(self) -> Sizes:
-        """How many bytes everything takes."""
+    @overload
+    async def compare(self, a: object, b: object, /, *, user: UserId | None = None) -> Comparison: ...
+    @overload
+    async def compare(
+        self, a: object, b: object, c: object, /, *more: object, user: UserId | None = None
+    ) -> Comparisons: ...
+    async def compare(self, *points: object, user: UserId | None = None) -> Comparison | Comparisons:
+        """Compare 2 to 4 points, the others with the first.
+
+        A point is a text ref such as `"ticket-42@12"`, a thread or its id (its newest version), a checkpoint or its id,
+        or a pair of a thread and a ref. With `user`, only that user's threads are there. Raises `InvalidInputError`
+        for other counts, `NotFoundError`.
+        """
+        check_count(points)
+        pointing = Pointing(self._parts, self._namespace, user)
+        return await compare_places(self._parts, [await pointing.place(point) for point in points])
+
+    async def sizes(self, threads: int = 0) -> StoreSizes:
+        """How many bytes everything takes, and with `threads` which that many threads are the largest.
+
+        Everything is the whole storage, the threads are those of this namespace; each of them is asked for.
+        """
         await self._parts.ready()
-        return await self._parts.storage.sizes()
+        return await weigh_store(self._parts.storage, self._namespace, threads)
+
+    async def export(self, thread: Thread | str, path: str | os.PathLike[str], *, forks: bool = False) -> Exported:
+        """Write a thread into one file that any store can import; with `forks`, all that descend from it too.
+
+        The file is there whole or not at all. An export that was there is replaced, any other file is left alone.
+        Raises `NotFoundError`, `DamagedError` for a thread that fails its digests, `InvalidInputError`.
+        """
+        key = await self._handle(thread)._found()  # pyright: ignore[reportPrivateUsage]
+        return await export_thread(self._parts.storage, key, path, forks=forks, mode=self._parts.mode)
+
+    async def import_(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        to: str | None = None,
+        user: UserId | None = None,
+        overwrite: bool = False,
+    ) -> list[Copied]:
+        """Add the threads of an export, and return what became of each; it can be repeated.
+
+        The whole file is checked first: where anything is wrong, `ExportDamagedError` names the place and nothing is
+        imported. `to` and `user` give the thread another id and owner (forks are then called `to/fork`). A thread of
+        this id with another history is refused, or with `overwrite` deleted first.
+        """
+        await self._parts.ready()
+        done = await import_file(
+            self._parts.storage, path, namespace=self._namespace, to=to, overwrite=overwrite, mode=self._parts.mode,
+            user=None if user is None else self._parts.users.key(user),
+        )  # fmt: skip
+        for each in done:
+            self._parts.engine.forget(each.key)
+        return done
+
+    def _handle(self, thread: Thread | str) -> Thread:
+        return thread if isinstance(thread, Thread) else self.thread(thread)
+
+    async def prune(
+        self,
+        policy: Retention | None = None,
+        dry_run: bool = False,
+        *,
+        user: UserId | None = None,
+        progress: Progress | None = None,
+    ) -> PruneReport:
+        """Drop what a policy (default: the one the store was opened with) does not keep, of all threads or of a user's.
+
+        With `dry_run` nothing is changed: the report tells what would go, why, and about how many bytes that frees.
+        Each thread is pruned by writes that are whole in themselves, so it can be stopped at any time, and repeated.
+        """
+        policy = policy or self._parts.retention
+        if policy is None:
+            raise InvalidInputError("there is no policy to prune by: give a Retention, or open the store with one")
+        await self._parts.ready()
+        whose = None if user is None else self._parts.users.key(user)
+        return await self._parts.maintenance.prune(
+            self._namespace, policy_of(policy), user=whose, dry_run=dry_run, progress=progress
+        )
+
+    async def verify(
+        self, *, restore: bool = False, user: UserId | None = None, progress: VerifyProgress | None = None
+    ) -> Report:
+        """Check all threads, or those of a user: every log, every whole state, every index. Nothing is changed.
+
+        With `restore`, every checkpoint is restored and compared too. What is damaged is named in the report.
+        """
+        await self._parts.ready()
+        await self._parts.flush()
+        whose = None if user is None else self._parts.users.key(user)
+        return await self._parts.verifier.store(self._namespace, user=whose, restore=restore, progress=progress)
+
+    async def repair(self, *, user: UserId | None = None, progress: RepairProgress | None = None) -> Repaired:
+        """Make everything again that is derived from the logs, of all threads or of a user's.
+
+        The logs are never changed: what is damaged in them is named in the answer and stays as it is.
+        """
+        await self._parts.ready()
+        await self._parts.flush()
+        whose = None if user is None else self._parts.users.key(user)
+        return await self._parts.repairer.store(self._namespace, user=whose, progress=progress)
+
+    async def compact(self) -> int:
+        """Give disk space that nothing uses any more back to the system, and return how many bytes that was.
+
+        `compacting()` says who has to wait meanwhile. What is stored does not change.
+        """
+        await self._parts.ready()
+        await self._parts.storage.sweep_blobs(self._parts.clock.now())
+        return await self._parts.storage.compact()
+
+    def compacting(self) -> str:
+        """Who has to wait while `compact` works, in a sentence."""
+        return self._parts.storage.compacting()
 
     async def flush(self) -> None:
         """Wait until everything that was answered is durable. Only `durability="background"` leaves something to do.
@@ -133,12 +271,18 @@ class Perdure:
 
     async def __aenter__(self) -> Self:
         await self._parts.ready()
+        await self._parts.maintenance.at_start(self._namespace, self._parts.retention)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def parts_of(store: Perdure) -> Parts:
+    """What a store is made of, for the faces that are built on it."""
+    return store._parts  # pyright: ignore[reportPrivateUsage]
 
 
 def _close_forgotten(storage: Storage) -> None:

@@ -12,6 +12,7 @@ from perdure.checkpoints.requests import Request, Saved
 from perdure.checkpoints.restoring import Restorer
 from perdure.core import blobs, snapshots
 from perdure.core.changes import Change, Placed
+from perdure.core.checkpoint import CheckpointMark
 from perdure.core.codec import encode
 from perdure.core.delta import delta
 from perdure.core.digest import digest_of, snapshot_digest
@@ -19,17 +20,22 @@ from perdure.core.document import Document
 from perdure.core.entries import EntryKind, NewEntry
 from perdure.core.envelope import seal, seal_quick
 from perdure.core.errors import NotFoundError, PerdureError, StorageBusyError, VersionConflictError
+from perdure.core.fold import change_of
 from perdure.core.identity import ThreadKey
 from perdure.core.ids import IdMaker
 from perdure.core.ops import Op
 from perdure.core.payload import StateChange, WholeState, encode_body
 from perdure.core.ports import Clock, Randomness, Telemetry
+from perdure.core.pruning import Pruning, is_blank
 from perdure.core.seen import Seen
-from perdure.core.writes import Appended, Snapshot, Write
+from perdure.core.threads import ThreadRow
+from perdure.core.writes import Appended, Blob, Snapshot, Write
 from perdure.storage.contract import Storage
 
 _LARGE_BUFFER = 64 * 1024 * 1024  # a buffer larger than this is given back
 _NEVER = -1  # a version no thread is at: the write can only be found again, never be made
+_UNSEEN = 10_000  # threads that were appended to without a look at their state
+_LOOKED_AT = 16  # versions after which a first append looks at the state all the same
 _REBASES = 1000  # a writer that loses this often is told so instead of trying for ever
 
 
@@ -51,6 +57,7 @@ class Engine:
         self._heads = Heads(cache_bytes)
         self._restorer = Restorer(storage, telemetry)
         self._buffer = bytearray()
+        self._unseen: set[ThreadKey] = set()
 
     async def head(self, key: ThreadKey) -> Head:
         """The newest state, checked against the storage; only what is new is read."""
@@ -68,19 +75,89 @@ class Engine:
         """The state at a version."""
         return (await self._restorer.restore(key, version)).document
 
-    async def save(self, key: ThreadKey, state: object, expected: int | None, request: Request) -> Saved:
-        """Make `state` the new state. `expected` None adopts whatever is there, and goes on after a lost race."""
+    async def save(
+        self, key: ThreadKey, state: object, expected: int | None, request: Request, *, after: int | None = None
+    ) -> Saved:
+        """Make `state` the new state. `expected` None adopts whatever is there, and goes on after a lost race.
+
+        With `after`, it builds on that version: what came since is left behind, as by a rewind.
+        """
         asked = ("save", digest_of(encode(state)) if request.key is not None else b"")
+        if after is not None:
+            asked = (*asked, after)
+        kind = EntryKind.STATE_SAVED if after is None else EntryKind.THREAD_REWOUND
 
         def plan(head: Head) -> tuple[Write, New]:
             ops, document, seen = self._difference(head, state)
-            return self._write(key, head, EntryKind.STATE_SAVED, ops, request, asked), (document, seen)
+            return self._write(key, head, kind, ops, request, asked, back_to=after), (document, seen)
 
         return await self._make(key, plan, expected, expected, request.uid)
+
+    async def rewind(self, key: ThreadKey, to: int, expected: int | None, request: Request) -> Saved:
+        """Go back to the state of a version, by an entry that leads there."""
+        goal = (await self.at(key, to)).encoded()
+
+        def plan(head: Head) -> tuple[Write, New]:
+            ops, document = delta(head.document, goal)
+            kind = EntryKind.THREAD_REWOUND
+            return self._write(key, head, kind, ops, request, ("rewind", to), back_to=to), (document, Seen())
+
+        return await self._make(key, plan, expected, expected, request.uid)
+
+    async def add(self, row: ThreadRow, kind: EntryKind, body: bytes, request: Request) -> Appended:
+        """Add an entry that does not change the state."""
+        return await self._added(row, kind, body, request, None)
+
+    async def mark(self, row: ThreadRow, version: int, request: Request) -> Appended:
+        """Make a checkpoint of a version that is there already."""
+        mark = msgspec.structs.replace(self._marked(request) or CheckpointMark(id="", kind=""), version=version)
+        return await self._added(row, EntryKind.CHECKPOINT_SAVED, encode_body(mark), request, mark)
+
+    async def prune(
+        self, row: ThreadRow, body: bytes, pruning: Pruning, large: tuple[Blob, ...], request: Request
+    ) -> Appended:
+        """Drop what a plan names, in the transaction of the entry that tells of it."""
+        return await self._added(row, EntryKind.RANGE_PRUNED, body, request, None, pruning, large)
+
+    async def _added(
+        self,
+        row: ThreadRow,
+        kind: EntryKind,
+        body: bytes,
+        request: Request,
+        mark: CheckpointMark | None,
+        pruning: Pruning | None = None,
+        large: tuple[Blob, ...] = (),
+    ) -> Appended:
+        asked = [kind, mark.version, *request.asked()] if mark else [kind, body]
+        write = Write(
+            key=row.key,
+            entries=(NewEntry(kind=kind, payload=seal(body), digest=digest_of(body), actor=request.actor),),
+            write_id=self._randomness.bytes(16),
+            micros=self.clock.now(),
+            new_uid="",
+            uid=row.uid,
+            idem_key=request.key,
+            request=digest_of(encode_body(asked)) if request.key is not None else None,
+            since=row.head,
+            checkpoint=mark,
+            patch=request.patch,
+            blobs=large,
+            pruning=pruning,
+        )
+        return await self.storage.append(write)
+
+    def _marked(self, request: Request) -> CheckpointMark | None:
+        """The checkpoint of a request, with an id after all others."""
+        return msgspec.structs.replace(request.mark, id=self.ids.checkpoint()) if request.mark else None
 
     async def change(self, key: ThreadKey, change: Change, expected: int | None, request: Request) -> Saved:
         """Apply a change. One that commutes goes on after a lost race; the answer tells what was there before it."""
         asked = ("update", digest_of(encode_body(change.request())) if request.key is not None else b"")
+
+        made = await self._append_unseen(key, change, request, asked) if change.commutes else None
+        if made is not None:
+            return made
 
         def plan(head: Head) -> tuple[Write, New]:
             placed = change.place(head.document)
@@ -88,6 +165,43 @@ class Engine:
             return self._write(key, head, kind, placed.ops, request, asked, commutes=commutes), placed
 
         return await self._make(key, plan, None if change.commutes else expected, expected, request.uid)
+
+    async def _append_unseen(
+        self, key: ThreadKey, change: Change, request: Request, asked: tuple[Any, ...]
+    ) -> Saved | None:
+        """The first append to a thread that this process does not know: its newest entry may be all that it takes.
+
+        None when it is not enough, or when somebody else was first. The state is read by the second one, and now and
+        then by a first one: somebody has to see that a snapshot is due.
+        """
+        if key in self._unseen or self._heads.get(key) is not None:
+            return None
+        if len(self._unseen) >= _UNSEEN:
+            self._unseen.clear()
+        self._unseen.add(key)
+        row = await self.storage.thread(key)
+        if row is None or request.uid not in (None, row.uid) or row.state_version % _LOOKED_AT < 1:
+            return None
+        entries = await self.storage.entries(key, after=row.state_version - 1, limit=1)
+        if not entries or not entries[0].changes_state or is_blank(entries[0]):
+            return None
+        ops = change.placed_after(change_of(key.id, entries[0]).ops)
+        if ops is None:
+            return None
+        head = Head(uid=row.uid, version=row.state_version)
+        write = self._write(key, head, EntryKind.STATE_UPDATED, ops, request, asked, commutes=True)
+        try:
+            done = await self.storage.append(write)
+        except (NotFoundError, VersionConflictError):
+            return None
+        self._tell(key, done, write)
+        return Saved(done)
+
+    def _tell(self, key: ThreadKey, done: Appended, write: Write) -> None:
+        if not done.again:
+            kind = write.entries[0].kind
+            self.telemetry.count("perdure.writes", 1, kind=kind)
+            self.telemetry.event("entry.committed", thread=key.id, version=done.version, kind=kind)
 
     async def _make(self, key: ThreadKey, plan: Plan, expected: int | None, seen: int | None, uid: str | None) -> Saved:
         """Plan a write against the newest state and append it; after a lost race, plan it again.
@@ -147,9 +261,10 @@ class Engine:
         request: Request,
         asked: tuple[Any, ...],
         commutes: bool = False,
+        back_to: int | None = None,
     ) -> Write:
-        mark = msgspec.structs.replace(request.mark, id=self.ids.checkpoint()) if request.mark else None
-        body, large = blobs.extract(encode_body(StateChange(ops, mark)))
+        mark = self._marked(request)
+        body, large = blobs.extract(encode_body(StateChange(ops, mark, back_to)))
         if large:
             body = _with_blobs(body, large)
         entry = NewEntry(kind=kind, payload=seal(body), digest=digest_of(body), actor=request.actor)
@@ -167,21 +282,30 @@ class Engine:
             checkpoint=mark,
             patch=request.patch,
             blobs=tuple(large),
+            back_to=back_to,
         )
 
     async def _settle(self, key: ThreadKey, head: Head, done: Appended, new: New, write: Write) -> None:
         """After the acknowledgement: remember the new head, tell, and write a snapshot where one is due."""
+        self._tell(key, done, write)
         if done.again:
             return
-        kind = write.entries[0].kind
-        self.telemetry.count("perdure.writes", 1, kind=kind)
-        self.telemetry.event("entry.committed", thread=key.id, version=done.version, kind=kind)
         if head.version != write.expected or head.uid != write.uid:
             return  # somebody read our entry back already and advanced the head
         _advance(head, done, new, len(write.entries[0].payload))
         self._heads.put(key, head)
-        if head.since > snapshots.SMALLEST and snapshots.is_due(head.since, head.document.size):
+        if head.since > snapshots.SMALLEST and self._is_due(head):
             await self._snapshot(key, head)
+
+    async def snapshot(self, key: ThreadKey) -> None:
+        """Write a whole state of the newest version beside the log, where one is due."""
+        head = await self.head(key)
+        if head.uid is not None and self._is_due(head):
+            await self._snapshot(key, head)
+
+    def _is_due(self, head: Head) -> bool:
+        reuses = self.storage.reuses_room
+        return snapshots.is_due(head.since, head.document.size, reuses_room=reuses)
 
     async def _snapshot(self, key: ThreadKey, head: Head) -> None:
         """Write a whole state beside the log. It is derived: failing to write it harms nothing."""
@@ -205,6 +329,7 @@ class Engine:
     def forget(self, key: ThreadKey) -> None:
         """Drop what the process knows of a thread."""
         self._heads.drop(key)
+        self._unseen.discard(key)
 
 
 def _advance(head: Head, done: Appended, new: New, size: int) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from perdure.checkpoints.reading import read_log
 from perdure.core import refs
-from perdure.core.checkpoint import CheckpointQuery
+from perdure.core.checkpoint import MAX_LIMIT, Checkpoint, CheckpointMark, CheckpointQuery
 from perdure.core.codec import decode_tagged
 from perdure.core.digest import body_of
 from perdure.core.entries import FAILED_KINDS, STATE_KINDS, Entry, EntryKind
 from perdure.core.errors import EntryDamagedError, NotFoundError
-from perdure.core.fold import change_of
+from perdure.core.fold import change_of, kept_mark, mark_of
 from perdure.core.identity import ThreadKey
 from perdure.core.ports import Clock
+from perdure.core.pruning import is_blank
+from perdure.core.seams import NO_SEAMS, Range, within
 from perdure.core.threads import ThreadRow
 from perdure.storage.contract import Storage
 
@@ -27,8 +31,11 @@ class Points:
         self._clock = clock
 
     async def version(self, row: ThreadRow, ref: object) -> int:
-        """The version `ref` means in this thread; raise `NotFoundError` when there is no such point."""
-        parsed = refs.parse(ref)
+        """The version `ref` means in this thread; raise `NotFoundError` when there is no such point.
+
+        A version and a checkpoint mean what they say; everything else follows the lineage, past what was rewound.
+        """
+        parsed = refs.parse(ref.id if isinstance(ref, Checkpoint) else ref)
         if isinstance(parsed, refs.AtVersion):
             return await self._in_range(row, parsed.version)
         if isinstance(parsed, refs.Back):
@@ -55,19 +62,27 @@ class Points:
         if row.head and (not newest or newest[0].chain != row.head_digest):
             raise EntryDamagedError(row.key.id, row.head, "is not what the directory says it is")
 
-    async def _states(
+    async def states(
         self, key: ThreadKey, at: int | None = None, until: int | None = None, limit: int = 1
     ) -> list[Entry]:
-        return await self._storage.headers(key, at=at, until=until, kinds=_STATES, limit=limit)
+        """The newest entries of the lineage that changed the state and can be restored, newest first."""
+        seams = await self._storage.seams(key)
+        if seams == NO_SEAMS:
+            return await self._storage.headers(key, at=at, until=until, kinds=_STATES, limit=limit)
+        newest = await self._storage.headers(key)
+        left = seams.left(newest[0].version) if newest else []
+        found = await self._storage.headers(key, at=at, until=until, kinds=_STATES, limit=MAX_LIMIT)
+        kept = (entry for entry in found if not seams.is_gone(entry.version) and not within(left, entry.version))
+        return list(islice(kept, limit))
 
     async def _back(self, row: ThreadRow, steps: int) -> int:
-        found = await self._states(row.key, limit=steps)
+        found = await self.states(row.key, limit=steps)
         if len(found) < steps:
             raise _absent(row, f"version @-{steps}", f"its state changed {len(found)} times")
         return found[-1].version
 
     async def _until(self, row: ThreadRow, micros: int, ref: object) -> int:
-        found = await self._states(row.key, until=micros)
+        found = await self.states(row.key, until=micros)
         if not found:
             raise _absent(row, f"a version at {ref}", "it is older than the first state")
         return found[0].version
@@ -89,33 +104,47 @@ class Points:
         if limit is None and (entries[-1].version if entries else 0) != row.head:
             raise EntryDamagedError(row.key.id, len(entries) + 1, "is missing")
         for entry in entries:
-            if entry.kind in STATE_KINDS:
-                mark = change_of(row.key.id, entry).mark
-                if mark is not None and mark.id == checkpoint_id:
-                    return entry.version if mark.version is None else mark.version
+            mark = await self._mark_of(row, entry)
+            if mark is not None and mark.id == checkpoint_id:
+                return entry.version if mark.version is None else mark.version
         return None
+
+    async def _mark_of(self, row: ThreadRow, entry: Entry) -> CheckpointMark | None:
+        """The checkpoint that an entry carries; of a pruned one, what its record kept."""
+        if entry.kind is EntryKind.CHECKPOINT_SAVED and not is_blank(entry):
+            return mark_of(row.key.id, entry)
+        if entry.kind not in STATE_KINDS:
+            return None
+        if not is_blank(entry):
+            return change_of(row.key.id, entry).mark
+        records = await self._storage.records(row.key)
+        return next((kept_mark(row.key.id, each) for each in records if each.version == entry.version), None)
 
     async def _tag(self, row: ThreadRow, name: str) -> int:
         tags = await self._storage.entries(row.key, kinds=[EntryKind.CHECKPOINT_TAGGED])
         for entry in reversed(tags):
             payload = decode_tagged(body_of(row.key.id, entry))
+            if payload.get("name") == name and payload["version"] is None:
+                break  # it was taken away
             if payload.get("name") == name:
                 return int(payload["version"])
         raise _absent(row, f"tag {name!r}")
 
     async def _before_error(self, row: ThreadRow) -> int:
-        failed = await self._storage.headers(row.key, kinds=tuple(FAILED_KINDS))
-        marked = await self._storage.checkpoints(row.key, CheckpointQuery(status=_ERROR, limit=1))
+        left = tuple((await self._storage.seams(row.key)).left(row.head))
+        found = await self._storage.headers(row.key, kinds=tuple(FAILED_KINDS), limit=MAX_LIMIT if left else 1)
+        failed = [entry for entry in found if not within(left, entry.version)][:1]
+        marked = await self._storage.checkpoints(row.key, CheckpointQuery(status=_ERROR, limit=1, left=left))
         limit = max([entry.version for entry in failed] + [mark.entry for mark in marked], default=None)
         if limit is None:
             raise _absent(row, "an error", "so there is no point before one")
-        return await self._newest_before(row, limit)
+        return await self._newest_before(row, limit, left)
 
-    async def _newest_before(self, row: ThreadRow, limit: int) -> int:
-        for mark in await self._storage.checkpoints(row.key, CheckpointQuery(limit=1000)):
+    async def _newest_before(self, row: ThreadRow, limit: int, left: tuple[Range, ...]) -> int:
+        for mark in await self._storage.checkpoints(row.key, CheckpointQuery(limit=1000, left=left)):
             if mark.entry < limit and mark.mark.status != _ERROR:
                 return mark.version
-        states = await self._states(row.key, at=limit - 1)
+        states = await self.states(row.key, at=limit - 1)
         if not states:
             raise _absent(row, "a version before the newest error")
         return states[0].version

@@ -5,6 +5,7 @@ from __future__ import annotations
 from perdure.core.digest import GENESIS, body_of, verify_links
 from perdure.core.entries import Entry
 from perdure.core.identity import ThreadKey
+from perdure.core.pruning import is_blank
 from perdure.storage.contract import Storage
 
 
@@ -21,5 +22,6 @@ async def read_log(storage: Storage, key: ThreadKey, after: int, limit: int | No
     if entries:
         verify_links(key.id, after, anchor.chain if anchor else GENESIS, entries)
     for entry in entries:
-        body_of(key.id, entry)
+        if not is_blank(entry):
+            body_of(key.id, entry)
     return entries

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from perdure.checkpoints.heads import Head
 from perdure.core import blobs, fold
-from perdure.core.errors import CheckpointDamagedError, EntryDamagedError
+from perdure.core.errors import CheckpointDamagedError, EntryDamagedError, NotFoundError
 from perdure.core.fold import SnapshotDamaged
 from perdure.core.identity import ThreadKey
 from perdure.core.payload import StateChange, WholeState
 from perdure.core.ports import Telemetry
 from perdure.core.seen import Seen
+from perdure.core.threads import ThreadRow
 from perdure.core.writes import Restored
 from perdure.storage.contract import Storage
 
@@ -34,11 +35,26 @@ class Restorer:
             version = await self._drop_damaged(key, restored, dropped)
             return await self.restore(key, at, dropped | {version})
         head = await self._start(key, restored, whole)
-        return _advanced(key, head, restored, *await self._changes(key, restored))
+        try:
+            found = await self._changes(key, restored)
+        except fold.Pruned as exc:
+            raise await self._gone(restored.row, at, exc.version) from exc
+        return _advanced(key, head, restored, *found)
+
+    async def _gone(self, row: ThreadRow, at: int | None, empty: int) -> Exception:
+        """Why a payload is missing: it was pruned, or somebody took it away."""
+        seams = await self._storage.seams(row.key)
+        version = row.head if at is None else at
+        if not seams.is_gone(version):
+            return EntryDamagedError(row.key.id, empty, "is empty, and nothing stands for it")
+        near = " and ".join(f"@{each}" for each in seams.nearest(version, row.head))
+        return NotFoundError(f"version {version} of thread {row.key.id!r}", f"it was pruned; next to it are {near}")
 
     async def _check_place(self, key: ThreadKey, restored: Restored) -> None:
         """A snapshot with nothing after it, below the head: only the entry it was made after can vouch for it."""
         snapshot = restored.snapshot
+        if fold.straddled(snapshot, restored.records):
+            raise SnapshotDamaged
         if snapshot is None or restored.entries or snapshot.version == restored.row.head or snapshot.base:
             return
         vouching = await self._storage.headers(key, at=snapshot.version)
@@ -59,7 +75,10 @@ class Restorer:
             # A server may show a commit that a crash then undoes: what was read is not this log's past. From its
             # beginning the log vouches for itself, or is damaged indeed.
             return await self.restore(key)
-        found = await self._changes(key, restored)
+        try:
+            found = await self._changes(key, restored)
+        except fold.Pruned:
+            return await self.restore(key)
         if head.last != start:
             # Somebody else of this process advanced it while we read: applying a change twice would be wrong.
             return await self.catch_up(key, head)
@@ -100,7 +119,7 @@ class Restorer:
         return {digest: blobs.checked(digest, payload) for digest, payload in found.items()}
 
     async def _changes(self, key: ThreadKey, restored: Restored) -> tuple[list[StateChange], dict[bytes, bytes]]:
-        changes = fold.changes_of(key.id, [entry for entry in restored.entries if entry.changes_state])
+        changes = fold.changes_in(key.id, restored)
         return changes, await self._bodies(key, [digest for change in changes for digest in change.blobs])
 
 
@@ -111,8 +130,9 @@ def _advanced(
     entries = [entry for entry in restored.entries if entry.changes_state]
     if entries:
         fold.apply(key.id, head.document, entries, changes, bodies)
-        changed = sum(len(entry.payload or b"") for entry in entries)
-        head.since += changed
+        changed = sum(len(each.payload or b"") for each in (*entries, *restored.records))
+        # A fork's own changes count: the weight of its parents' is no reason to write their state anew beside them.
+        head.since += sum(len(each.payload or b"") for each in entries if each.version > restored.row.parent_version)
         head.room += changed
         head.version = entries[-1].version
     head.checkpoint = restored.row.last_checkpoint

@@ -20,10 +20,10 @@ from perdure.storage.drive import drive
 _Several = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 _SERVERS = ("postgresql", "mysql")
 _SAID = {
-    Outcome.COPIED: "copied",
+    Outcome.COPIED: "{}",
     Outcome.GREW: "brought up to date",
     Outcome.SAME: "already there",
-    Outcome.REFUSED: "not copied",
+    Outcome.REFUSED: "not {}",
 }
 
 
@@ -81,7 +81,7 @@ def copy(
     finally:
         drive(origin.close())
         drive(goal.close())
-    _tell(console, done)
+    tell_outcomes(console, done, "copied")
     return 1 if any(each.outcome is Outcome.REFUSED for each in done) else 0
 
 
@@ -107,8 +107,10 @@ def _with_progress(console: Console, source: Storage, target: Storage, choice: C
         return drive(copy_threads(source, target, choice, overwrite=overwrite, progress=tell))
 
 
-def _tell(console: Console, done: Sequence[Copied]) -> None:
-    for outcome, said in _SAID.items():
+def tell_outcomes(console: Console, done: Sequence[Copied], verb: str) -> None:
+    """What became of threads that were copied or imported."""
+    for outcome, words in _SAID.items():
+        said = words.format(verb)
         threads = [each for each in done if each.outcome is outcome]
         if threads or outcome is Outcome.COPIED:
             style = "red" if outcome is Outcome.REFUSED else ""

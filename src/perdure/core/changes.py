@@ -14,7 +14,7 @@ from perdure.core import steps
 from perdure.core.codec import encode
 from perdure.core.document import Document, Opened, measure, opened
 from perdure.core.errors import InvalidInputError, InvalidPathError
-from perdure.core.ops import Append, Delete, Op, Set, size_of
+from perdure.core.ops import Append, Delete, Op, Ops, Set, Splice, Truncate, size_of
 from perdure.core.steps import Path, Step, show
 
 Edit = tuple[Any, Any, Any]  # (dict, key, encoded value) or (list, None, encoded items)
@@ -72,6 +72,15 @@ class Change:
         """The operations for this document; raise `InvalidPathError` where a path does not fit it."""
         return self._placed_quickly(document) or Placed(self._placed(document))
 
+    def placed_after(self, newest: Ops) -> list[Op] | None:
+        """The operations, where the newest change alone shows that they fit; None where it takes the whole state.
+
+        It shows that for appends to lists that it appended to itself.
+        """
+        if not self.commutes or not all(_leaves_list(newest, path) for path, _ in self._appends):
+            return None
+        return [Append(path, items) for path, items in self._appends]
+
     def _placed_quickly(self, document: Document) -> Placed | None:
         """The common case, where every parent is a dict and every list is there; None for any other."""
         root = document.root = opened(document.root)
@@ -103,6 +112,17 @@ class Change:
         for path, items in self._appends:
             placer.append(path, items)
         return placer.ops
+
+
+def _leaves_list(ops: Ops, path: Path) -> bool:
+    """Whether there is a list at `path` after these operations, as far as they tell."""
+    shown = False
+    for op in ops:
+        if op.path == path and isinstance(op, Append | Truncate | Splice):
+            shown = True
+        elif path[: len(op.path)] == op.path:
+            shown = False
+    return shown
 
 
 def _paths(delete: object) -> Iterable[object]:

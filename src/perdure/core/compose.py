@@ -29,12 +29,15 @@ def _add(composed: list[Op], op: Op) -> None:
         if isinstance(earlier, Set) and _covers(earlier.path, op.path) and not _replaces(op, earlier):
             composed[at] = _folded(earlier, op)
             return
+        if isinstance(op, Set) and isinstance(earlier, Set) and earlier.path == op.path:
+            composed[at] = op  # where it was: a new key keeps its place among the others
+            return
         if isinstance(op, Append) and isinstance(earlier, Append) and earlier.path == op.path:
             composed[at] = Append(op.path, [*earlier.items, *op.items])
             return
         if isinstance(op, Append) and isinstance(earlier, Truncate | Splice) and earlier.path == op.path:
             break
-        if isinstance(op, Set | Delete) and _covers(op.path, earlier.path):
+        if isinstance(op, Set | Delete) and _covers(op.path, earlier.path) and not _moves_to_end(op, earlier):
             del composed[at]
     composed.append(op)
 
@@ -50,6 +53,11 @@ def _reachable(composed: list[Op], path: Path) -> Iterable[int]:
 def _moves(op: Op, path: Path) -> bool:
     """Whether `op` may have shifted an index that `path` goes through."""
     return isinstance(op, Truncate | Splice) and len(path) > len(op.path) and _covers(op.path, path)
+
+
+def _moves_to_end(op: Op, earlier: Op) -> bool:
+    """Whether a key is taken away and set again: it then stands behind the others."""
+    return isinstance(op, Set) and isinstance(earlier, Delete) and op.path == earlier.path
 
 
 def _covers(outer: Path, inner: Path) -> bool:

@@ -6,8 +6,8 @@ its message; cutting the list (a summary took over) leaves the message in the co
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
 
 import msgspec
 from msgspec import Raw
@@ -15,6 +15,8 @@ from msgspec import Raw
 from perdure.core import align
 from perdure.core.document import Document, opened
 from perdure.core.ops import Append, Op, Ops, Set, Splice, Truncate
+from perdure.core.payload import StateChange
+from perdure.core.pruning import Composed, Talk
 from perdure.core.steps import Path
 
 MESSAGE_PATH: Path = ("messages",)
@@ -25,12 +27,60 @@ class Conversation:
 
     def __init__(self, path: Path = MESSAGE_PATH) -> None:
         self._path = path
-        self._said: list[Document] = []
+        self._said: list[Document | None] = []  # None: it was dropped
         self._listed: list[Document] = []
 
     def messages(self) -> list[bytes]:
         """Everything that was said, in order, encoded."""
-        return [each.encoded() for each in self._said]
+        return [each.encoded() for each in self._said if each is not None]
+
+    def copy(self) -> Conversation:
+        """Another one that goes its own way."""
+        made = Conversation(self._path)
+        made._said = [each and Document(Raw(each.encoded())) for each in self._said]
+        places = self._places()
+        made._listed = [cast("Document", made._said[places[id(each)]]) for each in self._listed]
+        return made
+
+    def _places(self) -> dict[int, int]:
+        return {id(each): at for at, each in enumerate(self._said)}
+
+    def talk(self, before: Talk | None = None) -> Talk:
+        """What the list in the state does not tell; with `before`, what was known then is left out."""
+        places = self._places()
+        listed = [places[id(each)] for each in self._listed]
+        known = set(range(before.count)) - set(before.listed) if before else set[int]()
+        lost = [
+            (at, Raw(each.encoded()))
+            for at, each in enumerate(self._said)
+            if each is not None and at not in known and at not in set(listed)
+        ]
+        return Talk(len(self._said), listed, lost, before is None)
+
+    def items(self) -> list[Raw]:
+        """The list as it is now."""
+        return [Raw(each.encoded()) for each in self._listed]
+
+    def jump(self, talk: Talk, items: Sequence[Raw]) -> None:
+        """Go to the end of a pruned range, where the list has these items."""
+        if talk.whole:
+            self._said = []
+        self._said += [None] * (talk.count - len(self._said))
+        for at, item in talk.lost:
+            self._said[at] = Document(item)
+        self._listed = [self._at(at, item) for at, item in zip(talk.listed, items, strict=True)]
+
+    def _at(self, at: int, item: Raw) -> Document:
+        self._said[at] = made = Document(item)
+        return made
+
+    def turn(self, change: StateChange | Composed, before: Conversation) -> None:
+        """A rewind: the list becomes what the change makes of it, and what was said is what was said `before`."""
+        self.follow(change.ops)
+        items = self.items()
+        there = before.copy()
+        self._said, self._listed = there._said, there._listed
+        self.replace(items)
 
     def add(self, item: Raw) -> None:
         """Take up a message that is in no list."""
@@ -46,7 +96,7 @@ class Conversation:
         if op.path[:depth] == self._path:
             self._inside(op, op.path[depth:])
         elif isinstance(op, Set) and self._path[: len(op.path)] == op.path:
-            self._replace(_list_at(op.value, self._path[len(op.path) :]))
+            self.replace(list_at(op.value, self._path[len(op.path) :]))
 
     def _inside(self, op: Op, rest: Path) -> None:
         if rest:
@@ -58,11 +108,11 @@ class Conversation:
         elif isinstance(op, Splice):
             self._listed[op.at : op.at + op.removed] = self._new(op.items)
         elif isinstance(op, Set):
-            self._replace(_list_at(op.value, ()))
+            self.replace(list_at(op.value, ()))
         else:
             self._listed = []
 
-    def _replace(self, items: list[Raw]) -> None:
+    def replace(self, items: list[Raw]) -> None:
         """A list put there as a whole: items it has in common with the old one stay the same messages."""
         kept = {new: self._listed[old] for old, new in align.matches([each.close() for each in self._listed], items)}
         self._listed = [kept[at] if at in kept else self._new([item])[0] for at, item in enumerate(items)]
@@ -96,7 +146,7 @@ def appended(ops: Ops, path: Path = MESSAGE_PATH) -> list[Raw] | None:
     return items
 
 
-def _list_at(value: Raw, path: Path) -> list[Raw]:
+def list_at(value: Raw, path: Path) -> list[Raw]:
     node: Any = opened(value)
     for step in path:
         node = opened(node[step]) if type(node) is dict and step in node else None

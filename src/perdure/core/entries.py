@@ -19,6 +19,7 @@ class EntryKind(StrEnum):
     MESSAGE_ADDED = "message.added"
     CHECKPOINT_SAVED = "checkpoint.saved"
     CHECKPOINT_TAGGED = "checkpoint.tagged"
+    CHECKPOINT_CLEARED = "checkpoint.cleared"
     RUN_STARTED = "run.started"
     RUN_FINISHED = "run.finished"
     RUN_FAILED = "run.failed"

@@ -17,12 +17,14 @@ PerdureError
 │   ├── VersionConflictError     the state changed since it was read; load again and redo the change
 │   ├── KeyReusedError           this idempotency key was used for a different request
 │   ├── ThreadExistsError        a thread of this id exists already
+│   ├── PlanOutdatedError        the thread changed since a prune was planned; plan again
 │   ├── LeaseHeldError           a run owns the thread; wait for it or cancel it
 │   └── LeaseLostError           another owner took over this run; stop working
 ├── DamagedError                 stored bytes fail their check; nothing of them was believed
 │   ├── EntryDamagedError        an entry of a log
 │   ├── CheckpointDamagedError   a point that was asked for; the newest intact one is named
 │   ├── BlobDamagedError         a large value kept apart
+│   ├── ExportDamagedError       a file that should be an export; the place in it is named, nothing was imported
 │   └── StorageDamagedError      the file or database itself
 ├── StorageError                 the storage could not do it; the write is not acknowledged
 │   ├── StorageUnavailableError  it cannot be reached or opened (also a ConnectionError)
@@ -37,6 +39,7 @@ PerdureError
 │   ├── SchemaTooNewError        it was written by a newer release that this one must not touch
 │   └── NotAStorageError         there is something else at this address
 ├── MissingExtraError            an optional part is not installed; the command to install it is named
+├── StorageMethodMissingError    a CheckpointStorage of your own lacks a method that is needed; it is named
 └── SuspendedError               a synchronous call met code that waits; a defect in a storage port
 """
 
@@ -188,6 +191,15 @@ class ThreadExistsError(ConflictError):
         self.thread_id = thread_id
 
 
+class PlanOutdatedError(ConflictError):
+    """A plan would drop what was named since it was made."""
+
+    def __init__(self, thread_id: str, reason: str) -> None:
+        super().__init__(f"thread {thread_id!r}: {reason}; nothing was pruned, plan again")
+        self.thread_id = thread_id
+        self.reason = reason
+
+
 class LeaseHeldError(ConflictError):
     """A run owns the thread."""
 
@@ -245,6 +257,16 @@ class BlobDamagedError(DamagedError):
     def __init__(self, digest: str, reason: str) -> None:
         super().__init__(f"large value {digest[:16]}… {reason}")
         self.digest = digest
+        self.reason = reason
+
+
+class ExportDamagedError(DamagedError):
+    """A file that should be an export is not as it was written; nothing was imported."""
+
+    def __init__(self, path: str, place: str, reason: str) -> None:
+        super().__init__(f"{path}: {place} {reason}; nothing was imported, export the thread again")
+        self.path = path
+        self.place = place
         self.reason = reason
 
 
@@ -346,6 +368,15 @@ class MissingExtraError(PerdureError, ImportError):
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs an optional part: pip install 'perdure[{extra}]'")
         self.extra = extra
+
+
+class StorageMethodMissingError(PerdureError, NotImplementedError):
+    """A storage that somebody wrote lacks a method that is needed now."""
+
+    def __init__(self, storage: str, method: str) -> None:
+        super().__init__(f"{storage} cannot do that; add `{method}` to it")
+        self.storage = storage
+        self.method = method
 
 
 class SuspendedError(PerdureError):

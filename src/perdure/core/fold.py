@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 import msgspec
 from msgspec import Raw
 
 from perdure.core import blobs
+from perdure.core.checkpoint import CheckpointMark
 from perdure.core.digest import GENESIS, body_of, follows, snapshot_digest, verify_links
 from perdure.core.document import Document, DoesNotFit
 from perdure.core.entries import Entry
 from perdure.core.envelope import EnvelopeError, unseal
 from perdure.core.errors import EntryDamagedError
 from perdure.core.ops import Op
-from perdure.core.payload import StateChange, WholeState, decode_change, decode_whole, encode_body
-from perdure.core.writes import Restored, Snapshot
+from perdure.core.payload import StateChange, WholeState, decode_change, decode_mark, decode_whole, encode_body
+from perdure.core.pruning import Composed, Record, content_of, is_blank, standing_for
+from perdure.core.writes import Restored, Snapshot, base_of
 
 _decode_changes = msgspec.msgpack.Decoder(list[StateChange]).decode
 
@@ -44,6 +46,104 @@ def changes_of(thread_id: str, entries: Sequence[Entry]) -> list[StateChange]:
         return _decode_changes(b"".join((b"\xdd", len(bodies).to_bytes(4, "big"), *bodies)))
     except (msgspec.DecodeError, RecursionError):
         return [change_of(thread_id, entry) for entry in entries]  # names the one that is wrong
+
+
+class Pruned(Exception):
+    """A change that is needed has no payload, and no record stands for it."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(version)
+        self.version = version
+
+
+def changes_in(thread_id: str, restored: Restored) -> list[StateChange]:
+    """The checked changes of what was restored, in order; a pruned range is one change. Raises `Pruned`."""
+    entries = [entry for entry in restored.entries if entry.changes_state]
+    if not restored.records:
+        empty = next((entry.version for entry in entries if is_blank(entry)), None)
+        if empty is not None:
+            raise Pruned(empty)
+        return changes_of(thread_id, entries)
+    return [change for entry in entries for change in _standing(thread_id, entry, restored.records)]
+
+
+def _standing(thread_id: str, entry: Entry, records: Sequence[Record]) -> list[StateChange]:
+    """What an entry of a log with pruned ranges does: nothing where a record stands for it."""
+    record = standing_for(records, entry.version)
+    if record is None:
+        if is_blank(entry):
+            raise Pruned(entry.version)
+        return [change_of(thread_id, entry)]
+    if record.version != entry.version:
+        return []
+    content = content_of(thread_id, record)
+    if record.chain != entry.chain:
+        raise EntryDamagedError(thread_id, entry.version, "has the composed change of another log")
+    return [StateChange(content.ops, content.mark, content.to, content.blobs)]
+
+
+Step = StateChange | WholeState | Composed
+
+
+def walk(thread_id: str, entries: Iterable[Entry], records: Sequence[Record]) -> Iterator[tuple[Entry, Step | None]]:
+    """Each entry of a log with what it does to the state: a base or a composed change stands for a pruned range.
+
+    None for entries that do nothing, and for those that a later one stands for. Every digest is checked. Raises
+    `EntryDamagedError` for an empty one that nothing stands for.
+    """
+    for entry in entries:
+        record = standing_for(records, entry.version)
+        if not entry.changes_state or (record is not None and record.version != entry.version):
+            yield entry, None
+        elif record is None:
+            if is_blank(entry):
+                raise EntryDamagedError(thread_id, entry.version, "is empty, and nothing stands for it")
+            yield entry, change_of(thread_id, entry)
+        elif record.chain != entry.chain:
+            raise EntryDamagedError(thread_id, entry.version, "has the record of another log")
+        else:
+            yield entry, _content(thread_id, record)
+
+
+def _content(thread_id: str, record: Record) -> WholeState | Composed:
+    if not record.whole:
+        return content_of(thread_id, record)
+    try:
+        return whole_of(base_of(record))
+    except SnapshotDamaged as exc:
+        raise EntryDamagedError(thread_id, record.version, "has a damaged base") from exc
+
+
+def with_bodies(step: Step, bodies: Bodies) -> Step:
+    """The same with its large values put back."""
+    if not step.blobs:
+        return step
+    if isinstance(step, WholeState):
+        state = Raw(blobs.resolve(step.state, bodies))
+        return msgspec.structs.replace(step, state=state)
+    return _resolve_step(type(step), encode_body(step), bodies)
+
+
+def _resolve_step(kind: type[StateChange | Composed], body: bytes, bodies: Bodies) -> StateChange | Composed:
+    return msgspec.msgpack.decode(blobs.resolve(body, bodies), type=kind)
+
+
+def mark_of(thread_id: str, entry: Entry) -> CheckpointMark:
+    """The checkpoint of an entry that only marks a version."""
+    try:
+        return decode_mark(body_of(thread_id, entry))
+    except (msgspec.DecodeError, RecursionError) as exc:
+        raise EntryDamagedError(thread_id, entry.version, f"cannot be decoded ({exc})") from exc
+
+
+def kept_mark(thread_id: str, record: Record) -> CheckpointMark | None:
+    """The checkpoint of the entry that a record took the place of."""
+    return _content(thread_id, record).mark
+
+
+def straddled(snapshot: Snapshot | None, records: Sequence[Record]) -> bool:
+    """Whether a whole state lies inside a pruned range: the change from it to the end of the range is not known."""
+    return snapshot is not None and any(each.low < snapshot.version < each.version for each in records)
 
 
 def whole_of(snapshot: Snapshot) -> WholeState:

@@ -17,6 +17,9 @@ class FrozenDict(dict[str, Any]):
     def _refuse(self, *args: object, **kwargs: object) -> NoReturn:
         raise TypeError("this mapping is frozen; copy it with dict(…) to change it")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FrozenDict, (dict(self),)  # copying and unpickling would fill an empty one
+
     __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _refuse  # type: ignore[assignment]
 
 
@@ -25,6 +28,9 @@ class FrozenList(list[Any]):
 
     def _refuse(self, *args: object, **kwargs: object) -> NoReturn:
         raise TypeError("this list is frozen; copy it with list(…) to change it")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FrozenList, (list(self),)
 
     append = extend = insert = pop = remove = clear = sort = reverse = _refuse  # type: ignore[assignment]
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # type: ignore[assignment]

@@ -7,6 +7,7 @@ from msgspec import Raw
 
 from perdure.core.checkpoint import CheckpointMark
 from perdure.core.ops import Op
+from perdure.core.pruning import Talk
 
 
 class StateChange(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -25,8 +26,11 @@ class WholeState(msgspec.Struct, array_like=True, frozen=True, gc=False):
     blobs: list[bytes] = []
     apart: int = 0  # bytes of changes since the landmark before it; 0 for a landmark
     landmark: bool = True
+    mark: CheckpointMark | None = None  # a base: the checkpoint of the entry it took the place of
+    talk: Talk | None = None  # a base: the conversation up to it, as far as the state does not tell it
 
 
 encode_body = msgspec.msgpack.Encoder().encode
 decode_change = msgspec.msgpack.Decoder(StateChange).decode
 decode_whole = msgspec.msgpack.Decoder(WholeState).decode
+decode_mark = msgspec.msgpack.Decoder(CheckpointMark).decode

@@ -15,10 +15,12 @@ import msgspec
 
 from perdure.core.blobs import checked
 from perdure.core.checkpoint import CheckpointRow
-from perdure.core.digest import GENESIS, body_of, verify_links
+from perdure.core.digest import GENESIS, body_of, snapshot_digest, verify_links
 from perdure.core.entries import Entry
 from perdure.core.errors import EntryDamagedError, LeaseHeldError, NotFoundError, ThreadExistsError
 from perdure.core.identity import ThreadKey
+from perdure.core.pruning import Record, content_of, is_blank, standing_for
+from perdure.core.seams import Rewind
 from perdure.core.threads import ThreadRow
 
 
@@ -37,6 +39,8 @@ class ThreadCopy(msgspec.Struct, frozen=True, kw_only=True):
     entries: list[Entry]  # with payload, after `after` up to the head, those of parents included
     checkpoints: list[CheckpointRow] = []  # that ride on those entries, oldest first
     blobs: list[CopiedBlob] = []
+    records: list[Record] = []  # of pruned ranges that end after `after`, bases among them
+    rewinds: list[Rewind] = []  # after `after`
     after: int = 0
     chain: bytes = GENESIS  # the chain digest at `after`
     spare_uid: str | None = None  # taken where another thread has the row's uid
@@ -75,10 +79,26 @@ def check(copy: ThreadCopy) -> None:
         raise EntryDamagedError(name, copy.after + len(copy.entries) + 1, "is missing")
     if last != row.head_digest:
         raise EntryDamagedError(name, row.head, "is not the head the directory names: its chain digest is wrong")
+    _check_records(copy)
     for entry in copy.entries:
-        body_of(name, entry)
+        if not is_blank(entry):
+            body_of(name, entry)
+        elif entry.changes_state and standing_for(copy.records, entry.version) is None:
+            raise EntryDamagedError(name, entry.version, "is empty, and nothing stands for it")
     for blob in copy.blobs:
         checked(blob.digest, blob.payload)
+
+
+def _check_records(copy: ThreadCopy) -> None:
+    name = copy.row.key.id
+    for record in copy.records:
+        if (
+            copy.chain_at(record.version) != record.chain
+            or snapshot_digest(record.chain, record.payload) != record.digest
+        ):
+            raise EntryDamagedError(name, record.version, "has a record of another log in its place")
+        if not record.whole:
+            content_of(name, record)
 
 
 def standing_until(standing: ThreadRow | None, copy: ThreadCopy) -> int:

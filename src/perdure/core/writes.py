@@ -22,6 +22,7 @@ from perdure.core.errors import (
     VersionConflictError,
 )
 from perdure.core.identity import ThreadKey
+from perdure.core.pruning import Pruning, Record
 from perdure.core.threads import NO_PATCH, Lease, ThreadPatch, ThreadRow, patched
 
 
@@ -64,6 +65,13 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: CheckpointMark | None = None  # rides on the last entry
     patch: ThreadPatch = NO_PATCH
     blobs: tuple[Blob, ...] = ()  # to insert, or to touch where they are there already
+    back_to: int | None = None  # a rewind: the version its last entry goes back to
+    pruning: Pruning | None = None  # what is dropped in the same transaction
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it only adds: nothing of the log is left behind or dropped by it."""
+        return self.back_to is None and self.pruning is None
 
     @property
     def changes_state(self) -> bool:
@@ -99,6 +107,23 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
     row: ThreadRow
     snapshot: Snapshot | None
     entries: list[Entry]
+    records: list[Record] = []  # composed changes of pruned ranges among them
+
+
+def base_record(low: int, base: Snapshot) -> Record:
+    """A base as the record it is."""
+    return Record(
+        low=low, version=base.version, chain=base.chain, digest=base.digest, payload=base.payload, whole=True,
+        blobs=base.blobs,
+    )  # fmt: skip
+
+
+def base_of(record: Record) -> Snapshot:
+    """The base that a record of a whole state is."""
+    return Snapshot(
+        version=record.version, chain=record.chain, digest=record.digest, payload=record.payload, base=True,
+        blobs=record.blobs,
+    )  # fmt: skip
 
 
 class Sizes(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,13 +9,15 @@ from msgspec import Raw
 
 from perdure.core import blobs
 from perdure.core.codec import decode
-from perdure.core.conversation import MESSAGE_PATH, Conversation, appended
+from perdure.core.conversation import MESSAGE_PATH, appended
 from perdure.core.digest import body_of
 from perdure.core.entries import STATE_KINDS, Entry, EntryKind
-from perdure.core.fold import change_of
+from perdure.core.fold import Step, change_of, walk, with_bodies
+from perdure.core.following import Following
 from perdure.core.identity import ThreadKey
 from perdure.core.ops import Ops
-from perdure.core.payload import StateChange, decode_change, encode_body
+from perdure.core.payload import WholeState
+from perdure.core.pruning import is_blank
 from perdure.core.steps import Path
 from perdure.storage.contract import Storage
 
@@ -62,24 +64,32 @@ class Messages:
         return said
 
     async def _items(self, key: ThreadKey, entry: Entry) -> list[Raw] | None:
+        if is_blank(entry) or entry.kind is EntryKind.THREAD_REWOUND:
+            return None
         if entry.kind is EntryKind.MESSAGE_ADDED:
             return [Raw(body_of(key.id, entry))]
         return appended(await self._ops(key, entry), self._path)
 
     async def _all(self, key: ThreadKey) -> list[bytes]:
-        conversation = Conversation(self._path)
-        for entry in await self._storage.entries(key, kinds=_KINDS):
-            if entry.kind is EntryKind.MESSAGE_ADDED:
-                conversation.add(Raw(body_of(key.id, entry)))
-            else:
-                conversation.follow(await self._ops(key, entry))
-        return conversation.messages()
+        seams = await self._storage.seams(key)
+        records = await self._storage.records(key) if seams.gone else []
+        following = Following(self._path, seams.targets())
+        entries = await self._storage.entries(key, kinds=None if seams.rewinds else _KINDS)
+        for entry, step in walk(key.id, entries, records):
+            if step is not None:
+                following.take(await self._whole(key, step))
+            elif entry.kind is EntryKind.MESSAGE_ADDED and not is_blank(entry):
+                following.said(Raw(body_of(key.id, entry)))
+            following.passed(entry.version)
+        return following.now.messages()
 
     async def _ops(self, key: ThreadKey, entry: Entry) -> Ops:
-        change = change_of(key.id, entry)
-        return await self._with_large(key, change) if change.blobs else change.ops
+        step = await self._whole(key, change_of(key.id, entry))
+        return () if isinstance(step, WholeState) else step.ops
 
-    async def _with_large(self, key: ThreadKey, change: StateChange) -> Ops:
-        found = await self._storage.blobs(key, change.blobs)
-        bodies = {digest: blobs.checked(digest, payload) for digest, payload in found.items()}
-        return decode_change(blobs.resolve(encode_body(change), bodies)).ops
+    async def _whole(self, key: ThreadKey, step: Step) -> Step:
+        """The step with its large values put back."""
+        if not step.blobs:
+            return step
+        found = await self._storage.blobs(key, step.blobs)
+        return with_bodies(step, {digest: blobs.checked(digest, payload) for digest, payload in found.items()})

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+
+
+class _Held(threading.local):
+    """The batons that this thread holds, with repetition."""
+
+    def __init__(self) -> None:
+        self.batons: list[Baton] = []
+
+
+_HELD = _Held()
 
 
 class Baton:
@@ -22,8 +32,10 @@ class Baton:
         self._lock.acquire()
         self._holder = threading.get_ident()
         self._depth += 1
+        _HELD.batons.append(self)
 
     def __exit__(self, *error: object) -> None:
+        _HELD.batons.remove(self)
         self._depth -= 1
         if not self._depth:
             self._holder = None
@@ -43,3 +55,12 @@ class Baton:
         finally:
             for _ in range(depth):
                 self.__enter__()
+
+
+@contextmanager
+def all_laid_down() -> Generator[None]:
+    """The same for every baton of this thread: who sleeps need not know whose store is waiting meanwhile."""
+    with ExitStack() as down:
+        for baton in list(_HELD.batons):
+            down.enter_context(baton.laid_down())
+        yield

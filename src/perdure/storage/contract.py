@@ -13,13 +13,16 @@ from typing import Literal, Protocol
 import msgspec
 
 from perdure.core.checkpoint import CheckpointQuery, CheckpointRow
+from perdure.core.derived import Derived
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.identity import ThreadKey
+from perdure.core.pruning import Record
+from perdure.core.seams import Seams
 from perdure.core.threads import Lease, ThreadQuery, ThreadRow
 from perdure.core.transfer import ThreadCopy
 from perdure.core.writes import Appended, Restored, Sizes, Snapshot, Write
 
-SCHEMA = 1  # what this release writes
+SCHEMA = 2  # what this release writes
 READS = 1  # the oldest schema this release reads and upgrades
 BLOB_GRACE = 3600 * 1_000_000  # a large value nobody refers to is swept after an hour
 
@@ -49,6 +52,11 @@ class Watch(Protocol):
 class Storage(Protocol):
     """A place for logs."""
 
+    @property
+    def reuses_room(self) -> bool:
+        """Whether what was dropped makes room for what is written next; if not, snapshots are written more rarely."""
+        ...
+
     async def setup(self, migrate: Migrate = "auto") -> Schema:
         """Make or upgrade the layout under a lock, and return it; safe to call from several processes, kill-safe.
 
@@ -67,16 +75,18 @@ class Storage(Protocol):
         In this order: a key that stands already answers `again` (another request: `KeyReusedError`); a write id that
         stands after `since` (or after `expected` when that conflicts) answers `again`; then `core.writes.admit`
         decides: `NotFoundError` (deleted; also when `new_uid` is that of a deleted thread which forks still need),
-        `LeaseLostError`, `LeaseHeldError`, `VersionConflictError`.
+        `LeaseLostError`, `LeaseHeldError`, `VersionConflictError`. With `pruning`, `core.pruning.check_current` may
+        raise `PlanOutdatedError`; then its records are put, the payloads it names become empty, checkpoint rows and
+        derived snapshots inside its ranges go. Headers, keys and write ids stay.
         """
         ...
 
     async def restore(self, key: ThreadKey, *, at: int | None = None, after: int | None = None) -> Restored | None:
         """Read what folding version `at` (None: the head) needs, in one transaction; None when there is no thread.
 
-        That is the newest snapshot or base up to `at`, and the entries after it, in order. With `after`, only the
-        entries after that version. Follows forks into their parents. Entries that do not change the state come
-        without payload.
+        That is the newest snapshot or base up to `at`, the entries after it, in order, and the records of ranges among
+        them that were pruned. With `after`, only the entries after that version. Follows forks into their parents.
+        Entries that do not change the state come without payload, those that were pruned with an empty one.
         """
         ...
 
@@ -98,6 +108,35 @@ class Storage(Protocol):
         """Entries without payload, newest first, up to version `at` and up to the time `until`; for finding a point."""
         ...
 
+    async def seams(self, key: ThreadKey) -> Seams:
+        """The rewinds of a thread and the versions that were pruned, its parents' up to the fork included."""
+        ...
+
+    async def records(self, key: ThreadKey) -> list[Record]:
+        """What stands for pruned ranges, bases among them, in order of version; parents' up to the fork included."""
+        ...
+
+    async def forks(self, key: ThreadKey) -> list[int]:
+        """The versions of this thread that forks need, forks of forks and deleted ones included, in rising order."""
+        ...
+
+    async def derived(self, key: ThreadKey) -> Derived | None:
+        """What is kept of a thread beside its log, its own part as it stands; for those who compare it with the log.
+
+        Also what readers do not see because the line names an earlier head: entries, and index lines of them.
+        """
+        ...
+
+    async def reindex(self, seen: ThreadRow, made: Derived) -> bool:
+        """Put what was made from the log in the place of what is derived; False when the thread is not where it was.
+
+        That is: its line has another uid, head or head digest than `seen`. Head, state version, head digest, last
+        checkpoint and time of the line change, its checkpoint rows, rewinds and uses of large values are those of
+        `made`, snapshots after its head go. The log is not touched. Where all of it is read from the log anyway, it is
+        read again.
+        """
+        ...
+
     async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
         """Keep a snapshot of a version of this thread; False when the thread is gone.
 
@@ -110,7 +149,10 @@ class Storage(Protocol):
         ...
 
     async def checkpoints(self, key: ThreadKey, query: CheckpointQuery) -> list[CheckpointRow]:
-        """Checkpoints of a thread and of its parents up to the fork, newest first. Reads no payload."""
+        """Checkpoints of a thread and of its parents up to the fork, newest first. Reads no payload.
+
+        With `present`, those are left out that rewinds left behind.
+        """
         ...
 
     async def user_checkpoints(self, namespace: str, user: str | None, query: CheckpointQuery) -> list[CheckpointRow]:
@@ -144,7 +186,7 @@ class Storage(Protocol):
         """Make `target` (key, uid, name, agent, tags, created) a thread whose history is `source` up to `version`.
 
         Constant work, nothing is copied. The very same fork again (uid, parent, version) answers as the first time did.
-        Raises `NotFoundError` (no such thread or version), `ThreadExistsError`.
+        Raises `NotFoundError` (no such thread or version, or its state was pruned), `ThreadExistsError`.
         """
         ...
 
@@ -197,6 +239,17 @@ class Storage(Protocol):
 
     async def keep(self, name: str, value: bytes) -> bytes:
         """Keep a small value of the storage itself unless there is one of this name; return the one that stands."""
+        ...
+
+    async def compact(self) -> int:
+        """Give disk space that nothing uses back to the system, and return how many bytes that was.
+
+        What is stored does not change. It takes the lock that `compacting` names.
+        """
+        ...
+
+    def compacting(self) -> str:
+        """Who has to wait while `compact` works, in a sentence for people."""
         ...
 
     async def sizes(self, key: ThreadKey | None = None) -> Sizes:

@@ -9,12 +9,15 @@ from itertools import islice
 import msgspec
 
 from perdure.core import transfer
-from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, each_once, matches
+from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, each_once, matches, without_left
+from perdure.core.derived import Derived, same_line
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.errors import NotFoundError, StorageClosedError
-from perdure.core.forks import same_fork
+from perdure.core.forks import needed, same_fork
 from perdure.core.identity import ThreadKey, same_owner
 from perdure.core.ports import Silence, Telemetry
+from perdure.core.pruning import BLANK, Pruning, Record, check_current
+from perdure.core.seams import Rewind, Seams, check_there, within
 from perdure.core.threads import Lease, ThreadQuery, ThreadRow, is_due, listed
 from perdure.core.transfer import ThreadCopy
 from perdure.core.writes import (
@@ -26,6 +29,8 @@ from perdure.core.writes import (
     Write,
     accepted,
     admit,
+    base_of,
+    base_record,
     checkpoint_row,
     claimed,
     deleted,
@@ -51,6 +56,8 @@ class _Log:
         self.checkpoints: list[CheckpointRow] = []
         self.keys: dict[str, int] = {}
         self.blobs: dict[bytes, int] = {}  # by digest: the first version that refers to it
+        self.rewinds: list[Rewind] = []
+        self.records: list[Record] = []  # of pruned ranges, bases left to the snapshots
 
     def within(self, span: Span) -> list[Entry]:
         start = self.row.parent_version
@@ -68,6 +75,8 @@ class _Blob:
 
 class MemoryStorage:
     """Keeps the whole contract in dicts, under one lock."""
+
+    reuses_room = True
 
     def __init__(self, *, telemetry: Telemetry | None = None) -> None:
         self._telemetry = telemetry or Silence()
@@ -94,6 +103,8 @@ class MemoryStorage:
             if log is None and write.new_uid in self._logs:
                 raise deleted(write)
             before = admit(log.row if log else None, write)
+            if log is not None and write.pruning is not None:
+                self._check_current(log, write.pruning)
             after, entries = stamped(before, write)
             log = log or self._make(before)
             return self._commit(log, write, before, after, entries)
@@ -125,7 +136,19 @@ class MemoryStorage:
             log.blobs.setdefault(blob.digest, after.head)
         mark = checkpoint_row(before, after, write.checkpoint) if write.checkpoint else None
         log.checkpoints.extend((mark,) if mark else ())
+        if write.back_to is not None:
+            log.rewinds.append(Rewind(after.head, write.back_to))
+        if write.pruning is not None:
+            _prune(log, before.head, write.pruning)
         return accepted(before, after, entries, mark)
+
+    def _check_current(self, log: _Log, pruning: Pruning) -> None:
+        newer = [entry.kind for entry in log.within(Span(pruning.seen, log.row.head))]
+        check_current(log.row, pruning, self._needed(log), newer)
+
+    def _needed(self, log: _Log) -> list[int]:
+        targets = {uid: [rewind.to for rewind in each.rewinds] for uid, each in self._logs.items()}
+        return needed(log.row.uid, [each.row for each in self._logs.values()], targets)
 
     def _make(self, row: ThreadRow) -> _Log:
         self._by_key[row.key] = row.uid
@@ -141,7 +164,8 @@ class MemoryStorage:
             snapshot = self._newest_snapshot(log, top) if after is None else None
             low = after if after is not None else snapshot.version if snapshot else 0
             entries = [_lean(entry) for entry in self._range(log, low, top)]
-            return Restored(row=log.row, snapshot=snapshot, entries=entries)
+            records = [record for record in self._records(log, top) if record.version > low]
+            return Restored(row=log.row, snapshot=snapshot, entries=entries, records=records)
 
     async def entries(
         self, key: ThreadKey, *, after: int = 0, limit: int | None = None, kinds: Sequence[EntryKind] | None = None
@@ -170,6 +194,47 @@ class MemoryStorage:
             )
             return list(islice(wanted, limit))
 
+    async def seams(self, key: ThreadKey) -> Seams:
+        with self._open():
+            log = self._log(key)
+            gone = [record.gone for record in self._all_records(log)] if log else []
+            return Seams(self._rewinds(log) if log else [], sorted(gone))
+
+    async def records(self, key: ThreadKey) -> list[Record]:
+        with self._open():
+            log = self._log(key)
+            return sorted(self._all_records(log), key=lambda each: each.version) if log else []
+
+    async def forks(self, key: ThreadKey) -> list[int]:
+        with self._open():
+            log = self._log(key)
+            return self._needed(log) if log else []
+
+    async def derived(self, key: ThreadKey) -> Derived | None:
+        with self._open():
+            log = self._log(key)
+            if log is None:
+                return None
+            return Derived(
+                row=log.row,
+                checkpoints=list(log.checkpoints),
+                rewinds=list(log.rewinds),
+                uses=dict(log.blobs),
+                snapshots=sorted(at for at, snapshot in log.snapshots.items() if not snapshot.base),
+                beyond=[entry for entry in log.entries if entry.version > log.row.head],
+                records=[record for record in _records_of(log) if record.version > log.row.head],
+            )
+
+    async def reindex(self, seen: ThreadRow, made: Derived) -> bool:
+        with self._open():
+            log = self._log(seen.key)
+            if log is None or not same_line(log.row, seen):
+                return False
+            log.row = made.row
+            log.checkpoints, log.rewinds, log.blobs = list(made.checkpoints), list(made.rewinds), dict(made.uses)
+            log.snapshots = {at: each for at, each in log.snapshots.items() if each.base or at <= made.row.head}
+            return True
+
     async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
         with self._open():
             log = self._log(key)
@@ -193,7 +258,7 @@ class MemoryStorage:
     async def checkpoints(self, key: ThreadKey, query: CheckpointQuery) -> list[CheckpointRow]:
         with self._open():
             log = self._log(key)
-            return _page(self._marks(log), query) if log else []
+            return _page(self._marks(log), without_left(query, self._rewinds(log), log.row.head)) if log else []
 
     async def user_checkpoints(self, namespace: str, user: str | None, query: CheckpointQuery) -> list[CheckpointRow]:
         with self._open():
@@ -230,6 +295,7 @@ class MemoryStorage:
             log = self._log(source)
             if log is None or not 0 <= version <= log.row.head:
                 raise NotFoundError(f"version {version} of thread {source.id!r}")
+            check_there(source.id, version, [each.gone for each in self._all_records(log)])
             standing = self._log(target.key)
             if standing is not None:
                 return same_fork(standing.row, log.row.uid, version, target)
@@ -277,6 +343,8 @@ class MemoryStorage:
         log = self._logs.get(copy.row.parent_uid or "")
         if log is None or not same_owner(log.row.key, copy.row.key):
             return False
+        if within([record.gone for record in self._all_records(log)], copy.inherited):
+            return False
         last = self._range(log, copy.inherited - 1, copy.inherited)
         return [entry.chain for entry in last] == [copy.chain_at(copy.inherited)]
 
@@ -288,6 +356,10 @@ class MemoryStorage:
         log.keys.update((entry.key, entry.version) for entry in added if entry.key is not None)
         marks = [mark for mark in copy.checkpoints if low < mark.entry <= head]
         log.checkpoints.extend(msgspec.structs.replace(mark, thread_id=key.id, user=key.user) for mark in marks)
+        records = [each for each in copy.records if low < each.version <= head]
+        log.records += [record for record in records if not record.whole]
+        log.snapshots |= {record.version: base_of(record) for record in records if record.whole}
+        log.rewinds += [each for each in copy.rewinds if low < each.entry <= head]
         for blob in copy.blobs:
             if low < blob.version <= head:
                 kept = self._blobs.setdefault((key.namespace, key.user, blob.digest), _Blob(blob.payload))
@@ -356,6 +428,13 @@ class MemoryStorage:
         with self._open():
             return self._kept.setdefault(name, value)
 
+    async def compact(self) -> int:
+        self._check_open()
+        return 0
+
+    def compacting(self) -> str:
+        return "nobody waits: memory is given back by itself"
+
     async def sizes(self, key: ThreadKey | None = None) -> Sizes:
         with self._open():
             log = self._log(key) if key else None
@@ -405,10 +484,29 @@ class MemoryStorage:
         found = [snap for each, span in pieces for snap in each.snapshots.values() if snap.version <= span.high]
         return max(found, key=lambda snapshot: snapshot.version, default=None)
 
+    def _rewinds(self, log: _Log) -> list[Rewind]:
+        pieces = self._spans(log, log.row.head)
+        found = [each for owner, span in pieces for each in owner.rewinds if each.entry <= span.high]
+        return sorted(found, key=lambda each: each.entry)
+
+    def _records(self, log: _Log, at: int) -> list[Record]:
+        found = [each for owner, span in self._spans(log, at) for each in owner.records if each.version <= span.high]
+        return sorted(found, key=lambda record: record.version)
+
+    def _all_records(self, log: _Log) -> list[Record]:
+        pieces = self._spans(log, log.row.head)
+        return [each for owner, span in pieces for each in _records_of(owner) if each.version <= span.high]
+
     def _marks(self, log: _Log) -> list[CheckpointRow]:
         pieces = self._spans(log, log.row.head)
         rows = [mark for each, span in pieces for mark in reversed(each.checkpoints) if mark.entry <= span.high]
         return [msgspec.structs.replace(row, thread_id=log.row.key.id, user=log.row.key.user) for row in rows]
+
+
+def _records_of(log: _Log) -> list[Record]:
+    """The records that a thread has itself, bases among them, in order."""
+    bases = [base_record(log.row.parent_version, each) for each in log.snapshots.values() if each.base]
+    return sorted([*bases, *log.records], key=lambda record: record.version)
 
 
 def _mark_at(log: _Log, entry: int) -> CheckpointRow | None:
@@ -422,8 +520,27 @@ def _page(rows: Sequence[CheckpointRow], query: CheckpointQuery) -> list[Checkpo
     return [row for row in rows[start:] if matches(row, query)][: query.limit]
 
 
+def _prune(log: _Log, head: int, pruning: Pruning) -> None:
+    """Put the records, and empty what they stand for."""
+    blanked = [msgspec.structs.replace(each, payload=BLANK) if pruning.blanks(each) else each for each in log.entries]
+    log.entries[:] = blanked
+    log.checkpoints = [mark for mark in log.checkpoints if mark.entry not in pruning.unmarked]
+    log.snapshots = {at: each for at, each in log.snapshots.items() if not pruning.covers(at)}
+    put = {record.version for record in pruning.records}
+    log.records = [each for each in log.records if not pruning.covers(each.version) and each.version not in put]
+    log.records += [record for record in pruning.records if not record.whole]
+    log.snapshots |= {record.version: base_of(record) for record in pruning.records if record.whole}
+    if pruning.uses is not None and head == pruning.seen:
+        log.blobs = dict(pruning.uses)
+    for record in pruning.records:
+        for digest in record.blobs:
+            log.blobs[digest] = min(log.blobs.get(digest, record.version), record.version)
+
+
 def _trim(log: _Log, version: int) -> None:
     """Keep of a deleted thread only what its forks need."""
+    log.rewinds = [each for each in log.rewinds if each.entry <= version]
+    log.records = [each for each in log.records if each.version <= version]
     del log.entries[max(version - log.row.parent_version, 0) :]
     log.snapshots = {at: snapshot for at, snapshot in log.snapshots.items() if at <= version}
     log.checkpoints = [mark for mark in log.checkpoints if mark.entry <= version]

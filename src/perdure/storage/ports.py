@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from perdure.core.errors import ForkedProcessError, StorageClosedError
+from perdure.storage.baton import all_laid_down
 
 T = TypeVar("T")
 Settle = Callable[[Any, BaseException | None], None]
@@ -109,13 +110,24 @@ class PollingWatch:
 
 
 async def pause_in_place(seconds: float) -> None:
-    """Sleep on the caller's thread."""
-    time.sleep(seconds)  # noqa: ASYNC251  # driven in place: there is no event loop to hold up
+    """Sleep on the caller's thread; other threads of its store go on, whatever the storage: nothing is half done."""
+    with all_laid_down():
+        time.sleep(seconds)  # noqa: ASYNC251  # driven in place: there is no event loop to hold up
 
 
 async def pause_on_loop(seconds: float) -> None:
     """Sleep while the event loop goes on."""
     await asyncio.sleep(seconds)
+
+
+def loop_limit(seconds: float | None) -> asyncio.Timeout:
+    """What is awaited inside has so many seconds, then it is a `TimeoutError`; None is for ever."""
+    return asyncio.timeout(seconds)
+
+
+def renew(limit: asyncio.Timeout, seconds: float) -> None:
+    """Let the time of a limit begin anew."""
+    limit.reschedule(asyncio.get_running_loop().time() + seconds)
 
 
 async def pause_anywhere(seconds: float) -> None:

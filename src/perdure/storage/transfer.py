@@ -6,8 +6,10 @@ from perdure.core.blobs import referred
 from perdure.core.checkpoint import CheckpointQuery, CheckpointRow
 from perdure.core.digest import GENESIS, body_of
 from perdure.core.entries import Entry
+from perdure.core.envelope import unseal
 from perdure.core.errors import NotFoundError
 from perdure.core.identity import ThreadKey
+from perdure.core.pruning import Record, is_blank
 from perdure.core.threads import ThreadRow
 from perdure.core.transfer import CopiedBlob, ThreadCopy
 from perdure.storage.contract import Storage
@@ -27,11 +29,15 @@ async def take(
     if row is None:
         raise NotFoundError(f"thread {key.id!r}")
     entries = await storage.entries(key, after=after, limit=max(row.head - after, 0))
+    records = [each for each in await storage.records(key) if after < each.version <= row.head]
+    rewinds = [each for each in (await storage.seams(key)).rewinds if after < each.entry <= row.head]
     return ThreadCopy(
         row=row,
         entries=entries,
         checkpoints=await checkpoints_after(storage, row, after),
-        blobs=await _blobs(storage, key, entries),
+        blobs=await _blobs(storage, key, entries, records),
+        records=records,
+        rewinds=rewinds,
         after=after,
         chain=chain,
         spare_uid=spare_uid,
@@ -50,11 +56,13 @@ async def checkpoints_after(storage: Storage, row: ThreadRow, after: int) -> lis
         before = page[-1].mark.id
 
 
-async def _blobs(storage: Storage, key: ThreadKey, entries: list[Entry]) -> list[CopiedBlob]:
-    """The large values that the entries refer to; one that is gone is missing here too."""
+async def _blobs(storage: Storage, key: ThreadKey, entries: list[Entry], records: list[Record]) -> list[CopiedBlob]:
+    """The large values that the entries and records refer to; one that is gone is missing here too."""
+    bodies = [(entry.version, body_of(key.id, entry)) for entry in entries if not is_blank(entry)]
+    bodies += [(record.version, unseal(record.payload)) for record in records]
     first: dict[bytes, int] = {}
-    for entry in entries:
-        for digest in referred(body_of(key.id, entry)):
-            first.setdefault(digest, entry.version)
+    for version, body in sorted(bodies, key=lambda each: each[0]):
+        for digest in referred(body):
+            first.setdefault(digest, version)
     found = await storage.blobs(key, list(first)) if first else {}
     return [CopiedBlob(digest, payload, first[digest]) for digest, payload in found.items()]

@@ -13,10 +13,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from perdure.core.checkpoint import CheckpointQuery, CheckpointRow
+from perdure.core.derived import Derived
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.errors import ConflictError, InvalidInputError, NotFoundError
 from perdure.core.identity import ThreadKey
 from perdure.core.ports import Silence, Telemetry
+from perdure.core.pruning import Record
+from perdure.core.seams import Seams
 from perdure.core.threads import Lease, ThreadQuery, ThreadRow
 from perdure.core.transfer import ThreadCopy
 from perdure.core.writes import (
@@ -74,6 +77,11 @@ class BackgroundStorage:
         self._writer = Writer(inner, self._backlog, queue, self._telemetry)
         self._pid = os.getpid()
         self._closing = self._closed = False
+
+    @property
+    def inner(self) -> Storage:
+        """The storage behind the queue."""
+        return self._inner
 
     # Writing.
 
@@ -210,6 +218,10 @@ class BackgroundStorage:
 
     # Everything else is the storage's own answer.
 
+    @property
+    def reuses_room(self) -> bool:
+        return self._inner.reuses_room
+
     async def setup(self, migrate: Migrate = "auto") -> Schema:
         return await self._inner.setup(migrate)
 
@@ -237,6 +249,25 @@ class BackgroundStorage:
     ) -> list[Entry]:
         await self._settled(key)
         return await self._inner.headers(key, at=at, until=until, kinds=kinds, limit=limit)
+
+    async def seams(self, key: ThreadKey) -> Seams:
+        await self._settled(key)
+        return await self._inner.seams(key)
+
+    async def records(self, key: ThreadKey) -> list[Record]:
+        await self._settled(key)
+        return await self._inner.records(key)
+
+    async def forks(self, key: ThreadKey) -> list[int]:
+        await self._settled(key)
+        return await self._inner.forks(key)
+
+    async def derived(self, key: ThreadKey) -> Derived | None:
+        await self._settled(key)
+        return await self._inner.derived(key)
+
+    async def reindex(self, seen: ThreadRow, made: Derived) -> bool:
+        return await self._alone(seen.key, lambda: self._inner.reindex(seen, made))
 
     async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
         # Not told here: snapshots are derived, and nobody has to hear of one that fails.
@@ -316,6 +347,13 @@ class BackgroundStorage:
     async def keep(self, name: str, value: bytes) -> bytes:
         return await self._inner.keep(name, value)
 
+    async def compact(self) -> int:
+        await self._wait()
+        return await self._inner.compact()
+
+    def compacting(self) -> str:
+        return self._inner.compacting()
+
     async def sizes(self, key: ThreadKey | None = None) -> Sizes:
         await (self._wait() if key is None else self._settled(key))
         return await self._inner.sizes(key)
@@ -323,7 +361,7 @@ class BackgroundStorage:
 
 def _is_plain(write: Write) -> bool:
     """Whether a write can be judged by the line of its thread alone."""
-    return write.idem_key is None and write.since is None and write.epoch is None
+    return write.idem_key is None and write.since is None and write.epoch is None and write.is_plain
 
 
 def _judged(line: ThreadRow, write: Write) -> Appended:

@@ -107,6 +107,14 @@ class Blobs:
         found = [(name, self._disk.stat(join(folder, name))) for name in names]
         return [name for name, stat in found if stat and stat.mtime <= until]
 
+    def tidy(self) -> int:
+        """Remove what writers that died have left, and return how many bytes that was."""
+        return sum(self._tidied(scope) for scope in self._disk.names(self._root))
+
+    def _tidied(self, scope: str) -> int:
+        with self.held(scope):
+            return files.remove_leftovers(self._disk, join(self._root, scope))
+
     def sizes(self) -> list[int]:
         """How many bytes each value takes, sealed."""
         folders = [join(self._root, scope) for scope in self._disk.names(self._root)]

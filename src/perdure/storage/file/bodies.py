@@ -8,13 +8,17 @@ import msgspec
 from msgspec import Raw
 
 from perdure.core.envelope import EnvelopeError, seal, seal_packed, unseal
+from perdure.core.pruning import BLANK
 from perdure.core.render import CannotRead, from_json, to_json
 
+NOTHING = Raw(b"null")  # where a payload was pruned
 _SEALED = b'{"$sealed":'
 
 
 def shown(payload: bytes) -> Raw:
     """The body of a payload as JSON; what this release cannot open is kept as it is."""
+    if payload == BLANK:
+        return NOTHING
     try:
         return Raw(to_json(unseal(payload)))
     except EnvelopeError:

@@ -8,19 +8,13 @@ from __future__ import annotations
 
 from posixpath import basename, dirname, join
 
-import msgspec
-
 from perdure.core.errors import EntryDamagedError
 from perdure.core.identity import ThreadKey
 from perdure.storage.file import files
-from perdure.storage.file.lines import CannotReadLine, ForkMark, checked
+from perdure.storage.file.forks import last_needed
 from perdure.storage.file.log import INDEX, Log
 from perdure.storage.file.logs import HIDDEN, THREADS, TRASH, Logs, name_of
 from perdure.storage.file.snapshots import Snapshots
-from perdure.storage.file.writing import FORKS
-
-_MARK = msgspec.json.Decoder(ForkMark)
-_ALL_OF_IT = 1 << 62
 
 
 def delete(logs: Logs, key: ThreadKey) -> bool:
@@ -33,7 +27,7 @@ def delete(logs: Logs, key: ThreadKey) -> bool:
             parent = log.row.parent_uid
             _move_away(logs, log)
     except EntryDamagedError:
-        if needed(logs, folder) is not None:
+        if last_needed(logs, folder) is not None:
             raise  # its forks still may have something to save
         _discard(logs, folder)
         return True
@@ -42,30 +36,12 @@ def delete(logs: Logs, key: ThreadKey) -> bool:
 
 
 def _move_away(logs: Logs, log: Log) -> None:
-    version = needed(logs, log.folder)
+    version = last_needed(logs, log.folder)
     if version is None:
         _discard(logs, log.folder)
     else:
         _move(logs, log.folder, logs.hidden(log.row.uid))
         _trim(logs, log, logs.hidden(log.row.uid), version)
-
-
-def needed(logs: Logs, folder: str) -> int | None:
-    """Up to which version forks need a thread; None when none does."""
-    forks = join(folder, FORKS)
-    marks = [files.get(logs.disk, join(forks, name)) or b"" for name in logs.disk.names(forks) if "." not in name]
-    versions = [_needed_by(logs, mark) for mark in marks]
-    return max((version for version in versions if version is not None), default=None)
-
-
-def _needed_by(logs: Logs, data: bytes) -> int | None:
-    try:
-        mark = checked(data, _MARK)
-    except CannotReadLine:
-        return _ALL_OF_IT  # whose it was cannot be told any more: better too much kept than a fork without its past
-    born = logs.born(join(logs.root, THREADS, mark.folder))
-    alive = (born is not None and born.changed.uid == mark.uid) or logs.disk.is_folder(logs.hidden(mark.uid))
-    return mark.version if alive else None
 
 
 def _move(logs: Logs, folder: str, target: str) -> bool:
@@ -91,7 +67,7 @@ def _trim(logs: Logs, log: Log, folder: str, version: int) -> None:
     logs.disk.remove(join(folder, INDEX))
     logs.disk.sync_folder(folder)
     log.cut_after(version)
-    Snapshots(logs.disk, folder).keep_until(version)
+    Snapshots(logs.disk, folder).drop_if(lambda each: each > version)
 
 
 def free(logs: Logs, uid: str | None) -> None:
@@ -100,7 +76,7 @@ def free(logs: Logs, uid: str | None) -> None:
     if uid is None or not logs.disk.is_folder(folder):
         return
     with logs.writing(folder) as log:
-        version = needed(logs, folder)
+        version = last_needed(logs, folder)
         if log is not None and version is not None:
             _trim(logs, log, folder, version)
     if log is not None and version is None:

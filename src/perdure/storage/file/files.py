@@ -11,11 +11,12 @@ from perdure.storage.file.disk import Disk, File
 
 _SIZE = re.compile(rb'\{"size":(\d+),')
 _GLANCE = 32
+_OTHER = ".tmp"
 
 
 def put(disk: Disk, path: str, data: bytes) -> None:
     """Write a file durably; after an error the old one is still there, or the new one is, whole."""
-    other = path + ".tmp"
+    other = beside(path)
     file = opened(disk, other)
     try:
         file.truncate(0)
@@ -28,6 +29,11 @@ def put(disk: Disk, path: str, data: bytes) -> None:
         file.close()
     disk.replace(other, path)
     disk.sync_folder(dirname(path))
+
+
+def beside(path: str) -> str:
+    """The name under which a file is written that is then put in the place of `path`."""
+    return path + _OTHER
 
 
 def get(disk: Disk, path: str) -> bytes | None:
@@ -80,6 +86,15 @@ def remove_tree(disk: Disk, folder: str) -> None:
         else:
             disk.remove(path)
     disk.remove(folder)
+
+
+def remove_leftovers(disk: Disk, folder: str) -> int:
+    """Remove what writers that died have left in a folder whose lock is held, and return how many bytes that was."""
+    paths = [join(folder, name) for name in disk.names(folder) if name.endswith(_OTHER)]
+    freed = sum(found.size for path in paths if (found := disk.stat(path)))
+    for path in paths:
+        disk.remove(path)
+    return freed
 
 
 def tree_sizes(disk: Disk, folder: str) -> Iterator[int]:

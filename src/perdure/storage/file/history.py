@@ -12,7 +12,9 @@ from perdure.core.checkpoint import CheckpointRow
 from perdure.core.entries import STATE_KINDS
 from perdure.core.errors import EntryDamagedError
 from perdure.core.identity import ThreadKey
+from perdure.core.seams import Range, Rewind
 from perdure.core.threads import ThreadRow
+from perdure.storage.file.index import Kept
 from perdure.storage.file.lines import Header, checkpoint_of
 from perdure.storage.file.log import Log
 from perdure.storage.file.logs import THREADS, Logs
@@ -53,6 +55,21 @@ class History:
             if mark.entry <= span.high
         ]
 
+    def records(self, at: int) -> list[tuple[Log, Kept]]:
+        """The records of versions up to `at`, bases among them, in order of version."""
+        pieces = self.pieces(0, at)
+        found = [(log, kept) for log, span in pieces for kept in log.index.records if kept.head.version <= span.high]
+        return sorted(found, key=lambda each: each[1].head.version)
+
+    def gone(self) -> list[Range]:
+        """The versions whose state was pruned."""
+        return sorted(kept.head.gone for _, kept in self.records(self.row.head))
+
+    def rewinds(self) -> list[Rewind]:
+        """The entries that went back to an earlier state."""
+        pieces = self.pieces(0, self.row.head)
+        return [each for log, span in pieces for each in log.index.rewinds if each.entry <= span.high]
+
     def forked(self, version: int, target: ThreadRow) -> ThreadRow:
         """The directory line of a thread whose history is this one up to `version`."""
         past = [header for _, headers in self.headers(0, version) for header in headers]
@@ -92,12 +109,7 @@ def _parent(logs: Logs, child: Log, stack: ExitStack) -> Log:
     folders = (logs.hidden(uid), join(logs.root, THREADS, child.index.parent or ""))
     for _ in range(_ATTEMPTS):  # it may be deleted, and so move, while we look
         for folder in folders:
-            log = stack.enter_context(logs.reading(folder)) if _is(logs, folder, uid) else None
+            log = stack.enter_context(logs.reading(folder)) if logs.holds(folder, uid) else None
             if log is not None and log.row.uid == uid:
                 return log
     raise EntryDamagedError(child.row.key.id, child.row.parent_version, "belongs to a parent thread that is gone")
-
-
-def _is(logs: Logs, folder: str, uid: str) -> bool:
-    born = logs.born(folder)
-    return born is not None and born.changed.uid == uid

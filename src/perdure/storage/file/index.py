@@ -7,10 +7,12 @@ lines are written after the log was synced, so a line in it is proof that the li
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
 from perdure.core.errors import StorageError
+from perdure.core.seams import Rewind
 from perdure.core.threads import ThreadRow
 from perdure.storage.file.disk import Disk
 from perdure.storage.file.lines import (
@@ -21,6 +23,7 @@ from perdure.storage.file.lines import (
     Lease,
     Line,
     Mark,
+    RecordHead,
     checked,
     row_after,
     written,
@@ -29,17 +32,27 @@ from perdure.storage.file.lines import (
 _INDEXED = msgspec.json.Decoder(Indexed)
 
 
+class Kept(NamedTuple):
+    """A record, and the line it is."""
+
+    head: RecordHead
+    item: Indexed
+
+
 class Index:
     """One log without its bodies."""
 
-    def __init__(self, inode: int) -> None:
+    def __init__(self, inode: int, edition: int = 0) -> None:
         self.inode = inode
+        self.edition = edition
         self.row: ThreadRow = NOBODY  # as the log tells it; the lease file may know a newer lease
         self.lease = Lease()
         self.parent: str | None = None
         self.lines: list[Indexed] = []
         self.headers: list[Header] = []
         self.marks: list[Mark] = []
+        self.rewinds: list[Rewind] = []
+        self.records: list[Kept] = []
         self.keys: dict[str, int] = {}
         self.blobs: set[bytes] = set()
         self.end = 0  # how many bytes of the log it covers
@@ -55,9 +68,13 @@ class Index:
             self._places.append((len(self.lines), position))
             if header.key is not None:
                 self.keys[header.key] = header.version
+            if header.back_to is not None:
+                self.rewinds.append(Rewind(header.version, header.back_to))
         self.lines.append(item)
         self.end = item.at + item.size
         self._follow(item.line)
+        if item.line.record is not None:
+            self.records.append(Kept(self._stands(item.line.record), item))
 
     def _check(self, item: Indexed) -> None:
         versions = [header.version for header in item.line.entries]
@@ -73,6 +90,10 @@ class Index:
         self.lease = line.lease or self.lease
         self.marks.extend((line.checkpoint,) if line.checkpoint else ())
         self.blobs.update(line.blobs)
+
+    def _stands(self, head: RecordHead) -> RecordHead:
+        """A base stands for everything since the log began, wherever it was written first."""
+        return msgspec.structs.replace(head, low=self.row.parent_version) if head.whole else head
 
     def header(self, version: int) -> Header:
         """The header of a version of this log's own."""
@@ -92,6 +113,10 @@ class Index:
         """The first version of a write among those after `after`."""
         newer = self.between(after, self.row.head)
         return next((header.version for header in newer if header.write_id == write_id), None)
+
+    def base_at(self, version: int) -> Kept | None:
+        """The base of exactly this version."""
+        return next((kept for kept in self.records if kept.head.whole and kept.head.version == version), None)
 
     def mark_at(self, entry: int) -> Mark | None:
         """The checkpoint that rides on an entry."""
@@ -114,7 +139,7 @@ def load(disk: Disk, path: str, index: Index) -> int:
 
 def _take(data: bytes, index: Index) -> int:
     committed, intact = index.end, index.saved == len(index.lines)
-    for text, item in _readable(data):
+    for text, item in _readable(data, index.edition):
         committed = max(committed, item.at + item.size if item else 0)
         intact = intact and item is not None and _added(index, item)
         if intact:
@@ -123,12 +148,13 @@ def _take(data: bytes, index: Index) -> int:
     return committed
 
 
-def _readable(data: bytes) -> Iterator[tuple[bytes, Indexed | None]]:
+def _readable(data: bytes, edition: int) -> Iterator[tuple[bytes, Indexed | None]]:
     for text in data.splitlines(keepends=True):
         try:
-            yield text, checked(text, _INDEXED)
+            item = checked(text, _INDEXED)
         except CannotReadLine:
-            yield text, None
+            item = None
+        yield text, item if item and item.edition == edition else None
 
 
 def _added(index: Index, item: Indexed) -> bool:
@@ -159,5 +185,19 @@ def _save(disk: Disk, path: str, index: Index) -> None:
         index.saved, index.saved_bytes = len(index.lines), index.saved_bytes + len(data)
         if file.stat().size > index.saved_bytes:
             file.truncate(index.saved_bytes)  # what a torn write left behind
+    finally:
+        file.close()
+
+
+def tidy(disk: Disk, path: str, index: Index) -> int:
+    """Cut off what the file has beyond the index, and return how many bytes that was."""
+    file = disk.open(path, write=True) if index.saved == len(index.lines) else None
+    if file is None:
+        return 0
+    try:
+        excess = max(file.stat().size - index.saved_bytes, 0)
+        if excess:
+            file.truncate(index.saved_bytes)
+        return excess
     finally:
         file.close()

@@ -9,7 +9,7 @@ import msgspec
 from perdure.core.errors import StorageDamagedError, StorageReadOnlyError
 from perdure.storage.file import files
 from perdure.storage.file.disk import Disk
-from perdure.storage.file.layout import LOCK
+from perdure.storage.file.layout import held
 from perdure.storage.file.lines import CannotReadLine, checked, written
 from perdure.storage.file.logs import name_of
 
@@ -38,9 +38,7 @@ def keep(disk: Disk, root: str, name: str, value: bytes) -> bytes:
 
 
 def _keep(disk: Disk, root: str, name: str, value: bytes) -> bytes:
-    lock = files.opened(disk, join(root, LOCK))
-    try:
-        lock.lock(shared=False)
+    with held(disk, root):
         known = _read(disk, _path(root, name))
         if known is None:
             files.make_folder(disk, join(root, KEPT))
@@ -48,8 +46,6 @@ def _keep(disk: Disk, root: str, name: str, value: bytes) -> bytes:
             return value
         disk.sync_folder(join(root, KEPT))  # its writer may have died before this: a power loss could take it back
         return known
-    finally:
-        lock.close()
 
 
 def _read(disk: Disk, path: str) -> bytes | None:

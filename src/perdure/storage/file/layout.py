@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from posixpath import dirname, join
 
 import msgspec
@@ -32,7 +34,11 @@ def prepare(disk: Disk, root: str, migrate: Migrate) -> Schema:
         if migrate == "check":
             raise SchemaOutdatedError(root, "there is no storage here yet")
         found = _make(disk, root)
-    elif migrate == "auto":
+    if found.schema < SCHEMA:
+        if migrate == "check":
+            raise SchemaOutdatedError(root, f"schema {found.schema}, this release writes {SCHEMA}")
+        found = _upgrade(disk, root)
+    if migrate == "auto":
         _make_folders(disk, root)  # a copy made by git or by an archiver has lost the empty ones
     return found
 
@@ -67,10 +73,24 @@ def _check_empty(disk: Disk, root: str) -> None:
 
 def _make(disk: Disk, root: str) -> Schema:
     files.make_folder(disk, root)
+    with held(disk, root):
+        return read(disk, root) or _fill(disk, root)
+
+
+def _upgrade(disk: Disk, root: str) -> Schema:
+    """Only the marker changes: what schema 2 adds to a line is absent in those of schema 1."""
+    with held(disk, root):
+        found = read(disk, root)
+        return found if found and found.schema >= SCHEMA else _mark(disk, root)
+
+
+@contextmanager
+def held(disk: Disk, root: str) -> Generator[None]:
+    """Hold the lock of the folder as a whole."""
     lock = files.opened(disk, join(root, LOCK))
     try:
         lock.lock(shared=False)
-        return read(disk, root) or _fill(disk, root)
+        yield
     finally:
         lock.close()
 
@@ -85,6 +105,10 @@ def _fill(disk: Disk, root: str) -> Schema:
     files.put(disk, join(root, IGNORE), b"*\n")
     _make_folders(disk, root)
     disk.sync_folder(dirname(root) or ".")
+    return _mark(disk, root)  # last: with it, everything else is there
+
+
+def _mark(disk: Disk, root: str) -> Schema:
     made = Schema(schema=SCHEMA, min_reader=SCHEMA, min_writer=SCHEMA)
-    files.put(disk, join(root, MARKER), written(made))  # last: with it, everything else is there
+    files.put(disk, join(root, MARKER), written(made))
     return made

@@ -3,7 +3,8 @@
     {"entries":[{"version":1,"kind":"state.saved",…}],"changed":{…},"payload":[…],"crc":"1c291ca3"}
 
 A line of a log is one write, whole: its entries, what it changed in the thread's directory line, its checkpoint and the
-bodies. The same line without its bodies, with its place in the log, is a line of the index.
+bodies. Or it is a record, which stands for changes before it whose bodies were pruned (they are null, their size is 0).
+The same line without its bodies, with its place in the log, is a line of the index.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from perdure.core.checkpoint import CheckpointMark, CheckpointRow
 from perdure.core.entries import ENTRY_SCHEMA, STATE_KINDS, Entry, EntryKind
 from perdure.core.identity import ThreadKey
 from perdure.core.render import from_json, to_json
+from perdure.core.seams import Range, Rewind
 from perdure.core.threads import ThreadRow
 
 T = TypeVar("T")
@@ -45,6 +47,29 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True):
     request: bytes | None = None
     schema: int = ENTRY_SCHEMA
     packed: bool = False  # the writer had compressed it
+    back_to: int | None = None  # a rewind: the version it goes back to
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether its payload was pruned: every other has an envelope at least."""
+        return self.size == 0
+
+
+class RecordHead(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A record without its payload."""
+
+    low: int
+    version: int
+    chain: bytes
+    digest: bytes
+    size: int  # of the sealed payload
+    whole: bool = False
+    blobs: tuple[bytes, ...] = ()
+
+    @property
+    def gone(self) -> Range:
+        """The versions that can no longer be restored."""
+        return Range(self.low, self.version - 1)
 
 
 class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -95,32 +120,42 @@ class Changed(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One write. The first line of a log carries the thread's key and uid, and a fork's its parent."""
+    """One write, or one record. The first line of a log carries the thread's key and uid, and a fork's its parent."""
 
+    edition: int = 0  # in the first line: how often the log was written anew; first, to be told from its first bytes
     entries: tuple[Header, ...] = ()
     changed: Changed = Changed()
     checkpoint: Mark | None = None
     lease: Lease | None = None
     blobs: tuple[bytes, ...] = ()
     parent: str | None = None  # digest of the parent's key: the folder to look in first
+    record: RecordHead | None = None
     payload: tuple[Raw, ...] = ()
+    sealed: bytes | None = None  # a record's payload as it was given, where that was compressed: digests are over it
+
+    @property
+    def begins_at(self) -> int:
+        """The version of its first entry, or of its record."""
+        return self.record.version if self.record else self.entries[0].version if self.entries else 0
 
 
-class Indexed(msgspec.Struct, frozen=True):
+class Indexed(msgspec.Struct, frozen=True, omit_defaults=True):
     """A line of the index: where a line of the log stands, and all of it but its bodies."""
 
     at: int
     size: int
     sum: str  # the checksum of the line in the log
     line: Line
+    edition: int = 0  # of the log: a line of another one says nothing about this
 
 
-class ForkMark(msgspec.Struct, frozen=True):
+class ForkMark(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a parent keeps of each of its forks, so that it stays as long as they do."""
 
     uid: str
     folder: str  # digest of the fork's key
     version: int  # up to which it needs the parent
+    rewinds: tuple[Rewind, ...] = ()  # those of the fork that went back to earlier
 
 
 _FIELDS = Changed.__struct_fields__
@@ -153,11 +188,16 @@ def _tail(text: bytes) -> bytes:
     return b',"crc":"%08x"}\n' % crc32(text)
 
 
-def header_of(entry: Entry, packed: bool) -> Header:
+def lean(line: Line) -> Line:
+    """The line without its bodies."""
+    return msgspec.structs.replace(line, payload=(), sealed=None)
+
+
+def header_of(entry: Entry, packed: bool, back_to: int | None = None) -> Header:
     """What the index keeps of an entry."""
     return Header(
         entry.version, entry.kind, entry.micros, entry.write_id, entry.digest, entry.chain, len(entry.payload or b""),
-        entry.actor, entry.key, entry.request, entry.schema, packed,
+        entry.actor, entry.key, entry.request, entry.schema, packed, back_to,
     )  # fmt: skip
 
 

@@ -6,46 +6,47 @@ What a line in the log means after a crash:
     last line, not whole            a write that died half-way; it is cut off
     last line, whole, not indexed   a write that died before it was acknowledged; it is made durable, then believed
     bad anywhere else               the log is damaged
+
+A log that is written anew is another edition: its first line says which, and what an index knows of an earlier one
+proves nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from posixpath import dirname, join
 
 import msgspec
 
-from perdure.core.digest import digest_of
-from perdure.core.entries import Entry
-from perdure.core.envelope import EnvelopeError, unseal
-from perdure.core.errors import EntryDamagedError, StorageError
+from perdure.core.errors import EntryDamagedError, StorageError, StorageUnavailableError
 from perdure.core.ports import Telemetry
-from perdure.core.render import CannotRead
 from perdure.core.threads import ThreadRow
 from perdure.storage.file import files
 from perdure.storage.file import index as indexes
-from perdure.storage.file.bodies import payload_of
+from perdure.storage.file.contents import Contents
 from perdure.storage.file.disk import Disk, File
 from perdure.storage.file.index import Index
 from perdure.storage.file.leases import LeaseFile
 from perdure.storage.file.lines import (
     CannotReadLine,
-    Header,
     Indexed,
     Lease,
     Line,
     checked,
     checksum,
-    entry_of,
+    lean,
     with_lease,
     written,
 )
+from perdure.storage.file.rewriting import Change, Piece, piece_of, write_anew
 
 LOG, INDEX = "log.jsonl", "index.jsonl"
 _LINE = msgspec.json.Decoder(Line)
 _TAIL = len(b'00000000"}\n')
-_PIECE = 1 << 20  # bytes of a log that are copied at a time
+_EDITION = re.compile(rb'\{"edition":(\d+),')
+_GLANCE = 32
 
 
 class NeedsCare(Exception):
@@ -70,6 +71,11 @@ class Log:
         """The directory line, with the newest lease."""
         return with_lease(self.index.row, self.lease)
 
+    @property
+    def contents(self) -> Contents:
+        """The bodies."""
+        return Contents(self._file, self.index)
+
     def settle(self, kept: LeaseFile) -> None:
         """Take the lease from the log or from its own file, whichever is newer."""
         self.kept = kept
@@ -80,13 +86,18 @@ class Log:
 
         With `believe` nothing is mended: for a folder that nobody here may write.
         """
-        found = self._file.stat()
-        same = known is not None and known.inode == found.inode and known.end <= found.size and self._ends_as(known)
-        self.index = known if known is not None and same else Index(found.inode)
+        found, edition = self._file.stat(), self._edition()
+        # The number of an inode is used again: without the edition, one of two editions ago could pass for this one.
+        same = known is not None and (known.inode, known.edition) == (found.inode, edition) and known.end <= found.size
+        self.index = known if known is not None and same and self._ends_as(known) else Index(found.inode, edition)
         committed = indexes.load(self._disk, self._path(INDEX), self.index)
         if max(self.index.end, committed) > found.size or not self._ends_as(self.index):
             raise self._lost(found.size)
         self._catch_up(found.size, committed, believe)
+
+    def _edition(self) -> int:
+        found = _EDITION.match(self._file.read(0, _GLANCE))
+        return int(found.group(1)) if found else 0
 
     def _ends_as(self, index: Index) -> bool:
         """Whether the log still ends, where the index does, with the line that the index knows."""
@@ -140,7 +151,7 @@ class Log:
             line = checked(data, _LINE)
         except CannotReadLine:
             return None
-        return Indexed(at, len(data), checksum(data), lean(line))
+        return Indexed(at, len(data), checksum(data), lean(line), self.index.edition)
 
     def _add(self, item: Indexed) -> None:
         try:
@@ -176,45 +187,51 @@ class Log:
         except StorageError:
             self._undo(at)
             raise
-        self.index.add(Indexed(at, len(data), checksum(data), lean(line)))
+        self.index.add(Indexed(at, len(data), checksum(data), lean(line), self.index.edition))
         self.lease = line.lease or self.lease
         indexes.save(self._disk, self._path(INDEX), self.index)
 
-    def extend(self, lines: Iterable[Line]) -> None:
+    def rewrite(self, pieces: Iterable[Piece], edition: int, before: Callable[[], None] = lambda: None) -> None:
         """Commit many lines at once: the log is written anew beside itself, and then put in its own place.
 
-        Appended one after the other, those before a crash would be believed without the rest.
+        Appended one after the other, those before a crash would be believed without the rest. `before` is done just
+        before the commit, and may have been in vain.
         """
-        beside = self._path(LOG) + ".tmp"
+        beside = files.beside(self._path(LOG))
         file = files.opened(self._disk, beside)
         try:
+            file.lock(shared=False)  # the lock of the log from the moment it is one
             file.truncate(0)
-            self._write_anew(file, lines)
+            index = write_anew(file, pieces, edition)
             file.sync()
+            before()
+            self.index = Index(0)  # that of a file which is about to go
+            if not self._disk.replace(beside, self._path(LOG)):
+                raise StorageUnavailableError(self.folder, f"{beside} is gone")
         except BaseException:
             self._disk.remove(beside)
-            raise
-        finally:
             file.close()
-        self._disk.replace(beside, self._path(LOG))
-        self.index = Index(0)  # that of the old file; the next one here makes the index of the new one
+            raise
+        self._file.close()
+        self._file = file
         self._sync_folders()
+        self.index = index
+        self.settle(self.kept)
+        indexes.save(self._disk, self._path(INDEX), self.index)
 
-    def _write_anew(self, file: File, lines: Iterable[Line]) -> None:
-        end = 0
-        while end < self.index.end:
-            known = self._file.read(end, min(_PIECE, self.index.end - end))
-            file.write(end, known)
-            end += len(known)
-        for line in lines:
-            data = written(line)
-            file.write(end, data)
-            end += len(data)
+    def pieces(self, change: Change = lambda line: line) -> Iterator[Piece]:
+        """Its lines as a change leaves them; those that stay as they are are copied to the byte."""
+        for item in self.index.lines:
+            changed = change(item.line)
+            if changed == item.line:
+                yield Piece(self._file.read(item.at, item.size), item.line)
+            elif changed is not None and (whole := change(self.contents.line(item))):
+                yield piece_of(whole)
 
     def cut_after(self, version: int) -> None:
         """Shorten the log to the line of `version`, once the index that knows more is gone."""
         first, *rest = self.index.lines  # the first one stays: it says whose log this is
-        last = [first, *(item for item in rest if item.line.entries and item.line.entries[0].version <= version)][-1]
+        last = [first, *(item for item in rest if item.line.begins_at <= version)][-1]
         self._file.truncate(last.at + last.size)
         self._file.sync()
         self.index = Index(0)
@@ -230,39 +247,6 @@ class Log:
                     file.sync()
                 finally:
                     file.close()
-
-    def entries(self, headers: Iterable[Header], bodies: bool = True) -> list[Entry]:
-        """The entries of these headers; those that do not change the state without payload unless `bodies`."""
-        lines: dict[int, Line] = {}
-        return [self._entry(header, lines, bodies) for header in headers]
-
-    def _entry(self, header: Header, lines: dict[int, Line], bodies: bool) -> Entry:
-        lean_entry = entry_of(header, None)
-        if not bodies and not lean_entry.changes_state:
-            return lean_entry
-        item, position = self.index.place(header.version)
-        if item.at not in lines:
-            lines.clear()
-            lines[item.at] = self._whole_line(item, header.version)
-        return entry_of(header, self._payload(header, lines[item.at].payload[position]))
-
-    def _whole_line(self, item: Indexed, version: int) -> Line:
-        data = self._file.read(item.at, item.size)
-        try:
-            if checksum(data) != item.sum:
-                raise CannotReadLine("fails its checksum")
-            return checked(data, _LINE)
-        except CannotReadLine as exc:
-            raise EntryDamagedError(self.row.key.id, version, str(exc)) from exc
-
-    def _payload(self, header: Header, text: msgspec.Raw) -> bytes:
-        try:
-            payload = payload_of(text, header.packed)
-        except CannotRead as exc:
-            raise EntryDamagedError(self.row.key.id, header.version, str(exc)) from exc
-        if not _holds(payload, header.digest):
-            raise EntryDamagedError(self.row.key.id, header.version, "fails its digest")
-        return payload
 
     def _lost(self, size: int) -> EntryDamagedError:
         """What to say when the log lost something that the index knows."""
@@ -283,15 +267,3 @@ class Log:
 
     def _path(self, name: str) -> str:
         return join(self.folder, name)
-
-
-def lean(line: Line) -> Line:
-    """The line without its bodies."""
-    return msgspec.structs.replace(line, payload=())
-
-
-def _holds(payload: bytes, digest: bytes) -> bool:
-    try:
-        return digest_of(unseal(payload)) == digest
-    except EnvelopeError:
-        return True  # encrypted, or newer than this release: only its reader can tell

@@ -65,6 +65,13 @@ class Logs:
         with self._held(log):
             yield log if log and (create or log.index.lines) else None
 
+    @contextmanager
+    def holding(self, folder: str) -> Generator[Log | None]:
+        """Hold alone whatever there is of a log, also one without any line; None when there is no file."""
+        log = self._opened(folder, write=True)
+        with self._held(log):
+            yield log
+
     def _mended(self, folder: str) -> Log | None:
         try:
             return self._opened(folder, write=True)
@@ -122,7 +129,7 @@ class Logs:
         self._known.pop(folder, None)
 
     def born(self, folder: str) -> Line | None:
-        """The first line of a log, read without its lock: once it is there, it never changes."""
+        """The first line of a log, read without its lock: once it is there, it always says the same of the thread."""
         file = self.disk.open(join(folder, LOG))
         if file is None:
             return None
@@ -130,6 +137,11 @@ class Logs:
             return _first_line(file, folder)
         finally:
             file.close()
+
+    def holds(self, folder: str, uid: str) -> bool:
+        """Whether the thread of this uid is in a folder."""
+        born = self.born(folder)
+        return born is not None and born.changed.uid == uid
 
     def all(self, place: str = THREADS) -> Iterator[Log]:
         """Every log of a place, each held while it is looked at."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
-from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, each_once, matches
+from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, each_once, matches, without_left
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.identity import ThreadKey
+from perdure.core.pruning import Record
+from perdure.core.seams import NO_SEAMS, Seams
 from perdure.core.threads import ThreadQuery, ThreadRow, is_due, listed
-from perdure.core.writes import Restored, Sizes, Snapshot
-from perdure.storage.file import files, leases
+from perdure.core.writes import Restored, Sizes, Snapshot, base_of
+from perdure.storage.file import files, forks, leases
 from perdure.storage.file.blobs import Blobs
 from perdure.storage.file.history import History, history
 from perdure.storage.file.lines import checkpoint_of, entry_of
+from perdure.storage.file.log import Log
 from perdure.storage.file.logs import HIDDEN, THREADS, Logs
 from perdure.storage.file.snapshots import Snapshots
 
@@ -27,22 +30,51 @@ def restore(logs: Logs, key: ThreadKey, at: int | None, after: int | None) -> Re
         snapshot = _newest_snapshot(logs, found, top) if after is None else None
         low = after if after is not None else snapshot.version if snapshot else 0
         pieces = found.headers(low, top)
-        entries = [entry for log, headers in pieces for entry in log.entries(headers, bodies=False)]
-        return Restored(row=found.row, snapshot=snapshot, entries=entries)
+        entries = [entry for log, headers in pieces for entry in log.contents.entries(headers, bodies=False)]
+        kept = [(log, kept) for log, kept in found.records(top) if kept.head.version > low and not kept.head.whole]
+        records = [log.contents.record(one) for log, one in kept]
+        return Restored(row=found.row, snapshot=snapshot, entries=entries, records=records)
 
 
 def _newest_snapshot(logs: Logs, found: History, at: int) -> Snapshot | None:
     """The newest intact one of the lineage; among equals the thread's own."""
     known = [
-        (version, base, shelf)
+        (version, log)
         for log, span in found.pieces(0, at)
-        for shelf in (Snapshots(logs.disk, log.folder),)
-        for version, base in shelf.versions().items()
+        for version in _snapshot_versions(logs, log)
         if version <= span.high
     ]
     newest_first = sorted(enumerate(known), key=lambda each: (each[1][0], each[0]), reverse=True)
-    intact = (shelf.get(version, base, found.row.key.id) for _, (version, base, shelf) in newest_first)
+    intact = (_snapshot(logs, log, version) for _, (version, log) in newest_first)
     return next((snapshot for snapshot in intact if snapshot), None)
+
+
+def _snapshot_versions(logs: Logs, log: Log) -> set[int]:
+    bases = {kept.head.version for kept in log.index.records if kept.head.whole}
+    return bases.union(Snapshots(logs.disk, log.folder).versions())
+
+
+def _snapshot(logs: Logs, log: Log, version: int) -> Snapshot | None:
+    base = log.index.base_at(version)
+    return base_of(log.contents.record(base)) if base else Snapshots(logs.disk, log.folder).get(version)
+
+
+def seams(logs: Logs, key: ThreadKey) -> Seams:
+    """The seams of the contract; reads no payload."""
+    with history(logs, key) as found:
+        return Seams(found.rewinds(), found.gone()) if found else NO_SEAMS
+
+
+def records(logs: Logs, key: ThreadKey) -> list[Record]:
+    """The records of the contract."""
+    with history(logs, key) as found:
+        return [log.contents.record(kept) for log, kept in found.records(found.row.head)] if found else []
+
+
+def needed_by_forks(logs: Logs, key: ThreadKey) -> list[int]:
+    """The forks of the contract."""
+    with logs.reading(logs.folder(key)) as log:
+        return forks.needed(logs, log) if log else []
 
 
 def entries(
@@ -54,7 +86,7 @@ def entries(
         wanted = [
             (log, header) for log, headers in pieces for header in headers if kinds is None or header.kind in kinds
         ][:limit]
-        return [entry for log, _ in pieces for entry in log.entries(one for its, one in wanted if its is log)]
+        return [entry for log, _ in pieces for entry in log.contents.entries(one for its, one in wanted if its is log)]
 
 
 def headers(
@@ -81,7 +113,9 @@ def drop_snapshot(logs: Logs, key: ThreadKey, version: int) -> None:
 def checkpoints(logs: Logs, key: ThreadKey, query: CheckpointQuery) -> list[CheckpointRow]:
     """The checkpoints of the contract."""
     with history(logs, key) as found:
-        return _page(found.checkpoints(), query) if found else []
+        if found is None:
+            return []
+        return _page(found.checkpoints(), without_left(query, found.rewinds(), found.row.head))
 
 
 def user_checkpoints(logs: Logs, namespace: str, user: str | None, query: CheckpointQuery) -> list[CheckpointRow]:
@@ -157,11 +191,11 @@ def _row(logs: Logs, folder: str) -> ThreadRow | None:
 
 
 def used_blobs(logs: Logs, blobs: Blobs) -> dict[str, set[str]]:
-    """The digests that logs and bases refer to, by user."""
+    """The digests that logs and their records refer to, by user."""
     used: dict[str, set[str]] = {}
     for place in (THREADS, HIDDEN):
         for log in logs.all(place):
-            held = Snapshots(logs.disk, log.folder).base_blobs(log.row.key.id)
+            held = (digest for kept in log.index.records for digest in kept.head.blobs)
             digests = used.setdefault(blobs.scope(log.row.key), set())
             digests.update(digest.hex() for digest in (*log.index.blobs, *held))
     return used
@@ -190,4 +224,6 @@ def _sizes(logs: Logs, folder: str) -> tuple[int, int, list[int], int] | None:
         if log is None:
             return None
         payloads = [header.size for header in log.index.headers]
-        return len(payloads), sum(payloads), Snapshots(logs.disk, folder).sizes(), len(log.index.marks)
+        bases = [kept.head.size for kept in log.index.records if kept.head.whole]
+        snapshots = [*bases, *Snapshots(logs.disk, folder).sizes()]
+        return len(payloads), sum(payloads), snapshots, len(log.index.marks)

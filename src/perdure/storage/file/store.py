@@ -12,9 +12,12 @@ from posixpath import join
 from typing import TypeVar
 
 from perdure.core.checkpoint import CheckpointQuery, CheckpointRow
+from perdure.core.derived import Derived
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.identity import ThreadKey
 from perdure.core.ports import Silence, Telemetry
+from perdure.core.pruning import Record
+from perdure.core.seams import Seams
 from perdure.core.threads import Lease, ThreadQuery, ThreadRow
 from perdure.core.transfer import ThreadCopy
 from perdure.core.writes import (
@@ -30,7 +33,7 @@ from perdure.core.writes import (
     renewed,
 )
 from perdure.storage.contract import BLOB_GRACE, Migrate, Schema, Watch
-from perdure.storage.file import deletion, kept, layout, reading, transfers, writing
+from perdure.storage.file import compacting, deletion, derived, kept, layout, reading, transfers, writing
 from perdure.storage.file.blobs import Blobs
 from perdure.storage.file.disk import Disk, RealDisk
 from perdure.storage.file.logs import BLOBS, Logs
@@ -41,6 +44,8 @@ T = TypeVar("T")
 
 class FileStorage:
     """Keeps each thread in a folder of its own: a log of JSON lines, snapshots, a lease."""
+
+    reuses_room = True
 
     def __init__(self, path: str, *, port: Port, disk: Disk | None = None, telemetry: Telemetry | None = None) -> None:
         self._root = abspath(path)
@@ -82,6 +87,21 @@ class FileStorage:
         limit: int = 1,
     ) -> list[Entry]:
         return await self._port.run(lambda: reading.headers(self._logs, key, at, until, kinds, limit))
+
+    async def seams(self, key: ThreadKey) -> Seams:
+        return await self._port.run(lambda: reading.seams(self._logs, key))
+
+    async def records(self, key: ThreadKey) -> list[Record]:
+        return await self._port.run(lambda: reading.records(self._logs, key))
+
+    async def forks(self, key: ThreadKey) -> list[int]:
+        return await self._port.run(lambda: reading.needed_by_forks(self._logs, key))
+
+    async def derived(self, key: ThreadKey) -> Derived | None:
+        return await self._port.run(lambda: derived.derived(self._logs, key))
+
+    async def reindex(self, seen: ThreadRow, made: Derived) -> bool:
+        return await self._port.run(lambda: derived.reindex(self._logs, seen, made))
 
     async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
         return await self._port.run(lambda: writing.put_snapshot(self._logs, key, uid, snapshot))
@@ -147,6 +167,12 @@ class FileStorage:
 
     async def keep(self, name: str, value: bytes) -> bytes:
         return await self._port.run(lambda: kept.keep(self._disk, self._root, name, value))
+
+    async def compact(self) -> int:
+        return await self._port.run(lambda: compacting.compact(self._logs, self._blobs))
+
+    def compacting(self) -> str:
+        return compacting.WHO_WAITS
 
     async def sizes(self, key: ThreadKey | None = None) -> Sizes:
         return await self._port.run(lambda: reading.sizes(self._logs, self._blobs, key))

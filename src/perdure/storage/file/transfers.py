@@ -14,17 +14,20 @@ from perdure.core.digest import GENESIS
 from perdure.core.entries import Entry
 from perdure.core.errors import EntryDamagedError
 from perdure.core.identity import ThreadKey, same_owner
+from perdure.core.seams import within
 from perdure.core.threads import ThreadRow
 from perdure.core.transfer import ThreadCopy, born, check, grown, past, standing_until
 from perdure.core.writes import Blob
 from perdure.storage.file import leases
 from perdure.storage.file.blobs import Blobs
 from perdure.storage.file.bodies import is_packed, shown
+from perdure.storage.file.forks import need, need_earlier
 from perdure.storage.file.history import ancestry
 from perdure.storage.file.lines import NOBODY, Lease, Line, change_between, header_of, mark_of, row_after
 from perdure.storage.file.log import Log
 from perdure.storage.file.logs import HIDDEN, Logs
-from perdure.storage.file.writing import changed_lease, need
+from perdure.storage.file.rewriting import Piece, among, piece_of
+from perdure.storage.file.writing import changed_lease
 
 
 class _Parent(NamedTuple):
@@ -48,7 +51,7 @@ def put_thread(logs: Logs, blobs: Blobs, copy: ThreadCopy) -> ThreadRow:
 
 def _brought_up(logs: Logs, blobs: Blobs, copy: ThreadCopy) -> ThreadRow | None:
     """The thread that stands, with everything the copy has; None when there is none any more."""
-    with logs.writing(logs.folder(copy.row.key)) as log:
+    with logs.writing(logs.folder(copy.row.key)) as log, ExitStack() as stack:
         if log is None:
             return None
         until = standing_until(log.row, copy)
@@ -57,7 +60,9 @@ def _brought_up(logs: Logs, blobs: Blobs, copy: ThreadCopy) -> ThreadRow | None:
         after = grown(log.row, copy)
         _keep_blobs(blobs, copy, until)
         leases.announce(logs.disk, log.folder, log.kept, after)
-        log.extend(_lines(copy, log.index.row, after, until, changed_lease(log, after)))
+        need_earlier(logs, log, [each for each in copy.rewinds if each.entry > until], stack)
+        lines = _lines(copy, log.index.row, after, until, changed_lease(log, after))
+        log.rewrite(chain(log.pieces(), _with_records(copy, lines, until, after.head)), log.index.edition)
         return after
 
 
@@ -95,9 +100,10 @@ def _parent(logs: Logs, copy: ThreadCopy, homes: Mapping[str, str], stack: ExitS
     log = stack.enter_context(logs.writing(folder)) if folder is not None else None
     if log is None or log.row.uid != copy.row.parent_uid or not same_owner(log.row.key, copy.row.key):
         return None
-    pieces = ancestry(logs, log, stack).headers(copy.inherited - 1, copy.inherited)
+    history = ancestry(logs, log, stack)
+    pieces = history.headers(copy.inherited - 1, copy.inherited)
     last = [header.chain for _, headers in pieces for header in headers]
-    same = last == [copy.chain_at(copy.inherited)]
+    same = last == [copy.chain_at(copy.inherited)] and not within(history.gone(), copy.inherited)
     return _Parent(log.folder, log.row.uid, log.row.key) if same else None
 
 
@@ -116,14 +122,16 @@ def _begun(logs: Logs, log: Log, copy: ThreadCopy, row: ThreadRow, parent: _Pare
     """Write a new log, hung on its parent."""
     if parent is not None:
         row = msgspec.structs.replace(row, parent_uid=parent.uid)
-        need(logs, parent.folder, row)
+        rewinds = [each for each in copy.rewinds if row.parent_version < each.entry <= row.head]
+        need(logs, parent.folder, row, rewinds)
     start = row.parent_version
     opening = msgspec.structs.replace(
         row, head=start, state_version=0, head_digest=copy.chain_at(start) or GENESIS, last_checkpoint=None
     )
     first = Line(changed=change_between(NOBODY, opening, ()), parent=parent.key.digest() if parent else None)
     leases.announce(logs.disk, log.folder, log.kept, row)
-    log.extend(chain([first], _lines(copy, opening, row, start, changed_lease(log, row))))
+    lines = chain([first], _lines(copy, opening, row, start, changed_lease(log, row)))
+    log.rewrite(_with_records(copy, lines, start, row.head), log.index.edition)
     return row
 
 
@@ -133,12 +141,18 @@ def _keep_blobs(blobs: Blobs, copy: ThreadCopy, low: int) -> None:
         blobs.put(copy.row.key, values, copy.row.updated)
 
 
+def _with_records(copy: ThreadCopy, lines: Iterable[Line], low: int, high: int) -> Iterator[Piece]:
+    """These lines, and the records of versions after `low` up to `high` among them."""
+    return among(map(piece_of, lines), [record for record in copy.records if low < record.version <= high])
+
+
 def _lines(copy: ThreadCopy, before: ThreadRow, after: ThreadRow, low: int, lease: Lease | None) -> Iterator[Line]:
     """The entries after `low` as lines, the last of which leads to the line `after` and its lease."""
     marks = {mark.entry: mark for mark in copy.checkpoints}
+    back_to = {rewind.entry: rewind.to for rewind in copy.rewinds}
     groups = list(_together(copy.between(low, after.head), marks)) or [[]]
     for group in groups:
-        line = _line(copy, group, marks)
+        line = _line(copy, group, marks, back_to)
         is_last = group is groups[-1]
         then = after if is_last else row_after(before, line)
         changed = change_between(before, then, line.entries)
@@ -158,11 +172,11 @@ def _together(entries: Iterable[Entry], marks: Container[int]) -> Iterator[list[
         yield group
 
 
-def _line(copy: ThreadCopy, group: list[Entry], marks: Mapping[int, CheckpointRow]) -> Line:
+def _line(copy: ThreadCopy, group: list[Entry], marks: Mapping[int, CheckpointRow], back_to: Mapping[int, int]) -> Line:
     mark = marks.get(group[-1].version) if group else None
     versions = {entry.version for entry in group}
     return Line(
-        entries=tuple(header_of(entry, is_packed(entry.payload or b"")) for entry in group),
+        entries=tuple(header_of(entry, is_packed(entry.payload or b""), back_to.get(entry.version)) for entry in group),
         checkpoint=mark_of(mark) if mark else None,
         blobs=tuple(blob.digest for blob in copy.blobs if blob.version in versions),
         payload=tuple(shown(entry.payload or b"") for entry in group),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, nullcontext
-from posixpath import join
 
 from perdure.core.checkpoint import CheckpointRow
 from perdure.core.entries import Entry
 from perdure.core.errors import NotFoundError
 from perdure.core.forks import same_fork
 from perdure.core.identity import ThreadKey
+from perdure.core.seams import Rewind, check_there
 from perdure.core.threads import ThreadRow
 from perdure.core.writes import (
     Appended,
@@ -24,13 +24,13 @@ from perdure.core.writes import (
     same_request,
     stamped,
 )
-from perdure.storage.file import files, leases
+from perdure.storage.file import leases, pruning
 from perdure.storage.file.blobs import Blobs
 from perdure.storage.file.bodies import is_packed, shown
+from perdure.storage.file.forks import need, need_earlier
 from perdure.storage.file.history import ancestry
 from perdure.storage.file.lines import (
     NOBODY,
-    ForkMark,
     Lease,
     Line,
     Mark,
@@ -40,13 +40,10 @@ from perdure.storage.file.lines import (
     lease_in,
     mark_of,
     row_after,
-    written,
 )
 from perdure.storage.file.log import Log
-from perdure.storage.file.logs import Logs, name_of
+from perdure.storage.file.logs import Logs
 from perdure.storage.file.snapshots import Snapshots
-
-FORKS = "forks"
 
 
 def append(logs: Logs, blobs: Blobs, write: Write) -> Appended:
@@ -56,9 +53,13 @@ def append(logs: Logs, blobs: Blobs, write: Write) -> Appended:
         admit(None, write)  # refused before anything is made
         if logs.disk.is_folder(logs.hidden(write.new_uid)):
             raise deleted(write)
-    with blobs.held(blobs.scope(write.key)) if write.blobs else nullcontext(), logs.writing(folder, create=True) as log:
+    with (
+        blobs.held(blobs.scope(write.key)) if write.blobs else nullcontext(),
+        logs.writing(folder, create=True) as log,
+        ExitStack() as stack,
+    ):
         assert log is not None  # noqa: S101  # made when absent
-        return _again(log, write) or _append(log, blobs, logs, write)
+        return _again(log, write) or _append(log, blobs, logs, write, stack)
 
 
 def _again(log: Log, write: Write) -> Appended | None:
@@ -88,8 +89,11 @@ def _found(log: Log, write: Write, first: int) -> Appended:
     return found_again(log.row, map(log.index.header, range(first, log.row.head + 1)), mark_at)
 
 
-def _append(log: Log, blobs: Blobs, logs: Logs, write: Write) -> Appended:
+def _append(log: Log, blobs: Blobs, logs: Logs, write: Write, stack: ExitStack) -> Appended:
     before = admit(log.row if log.index.lines else None, write)
+    plan = write.pruning if log.index.lines else None  # a thread that is just made has nothing to lose
+    if plan is not None:
+        pruning.check(logs, log, plan)
     after, entries = stamped(before, write)
     mark = checkpoint_row(before, after, write.checkpoint) if write.checkpoint else None
     line = _line(log, write, after, entries, mark_of(mark) if mark else None)
@@ -97,12 +101,20 @@ def _append(log: Log, blobs: Blobs, logs: Logs, write: Write) -> Appended:
     if write.blobs:
         blobs.put(write.key, write.blobs, write.micros)
     leases.announce(logs.disk, log.folder, log.kept, after)
-    log.append(line)
+    if write.back_to is not None:
+        need_earlier(logs, log, (Rewind(after.head, write.back_to),), stack)
+    if plan is not None:
+        pruning.prune(logs, log, plan, line)
+    else:
+        log.append(line)
     return accepted(before, after, entries, mark)
 
 
 def _line(log: Log, write: Write, after: ThreadRow, entries: list[Entry], mark: Mark | None) -> Line:
-    headers = tuple(header_of(entry, is_packed(entry.payload or b"")) for entry in entries)
+    headers = tuple(
+        header_of(entry, is_packed(entry.payload or b""), write.back_to if entry is entries[-1] else None)
+        for entry in entries
+    )
     return Line(
         entries=headers,
         changed=change_between(log.index.row if log.index.lines else NOBODY, after, headers),
@@ -131,9 +143,11 @@ def _forked(logs: Logs, source: ThreadKey, version: int, target: ThreadRow) -> T
     with logs.writing(logs.folder(source)) as log, ExitStack() as stack:
         if log is None or not 0 <= version <= log.row.head:
             raise NotFoundError(f"version {version} of thread {source.id!r}")
+        found = ancestry(logs, log, stack)
+        check_there(source.id, version, found.gone())
         if _stands(logs, log.row.uid, version, target):
             return None
-        row = ancestry(logs, log, stack).forked(version, target)
+        row = found.forked(version, target)
         made = stack.enter_context(logs.writing(logs.folder(target.key), create=True))
         if _stands(logs, log.row.uid, version, target):
             return None
@@ -158,13 +172,6 @@ def _standing(logs: Logs, key: ThreadKey) -> ThreadRow:
         return log.row
 
 
-def need(logs: Logs, parent: str, child: ThreadRow) -> None:
-    """Tell the parent, before the fork exists, that it is needed; a mark without its fork is ignored."""
-    files.make_folder(logs.disk, join(parent, FORKS))
-    mark = ForkMark(child.uid, child.key.digest(), child.parent_version)
-    files.put(logs.disk, join(parent, FORKS, name_of(child.uid)), written(mark))
-
-
 def change_lease(logs: Logs, key: ThreadKey, change: RowChange) -> ThreadRow:
     """Claim, renew or release, as `change` says."""
     with logs.writing(logs.folder(key)) as log:
@@ -180,5 +187,8 @@ def put_snapshot(logs: Logs, key: ThreadKey, uid: str, snapshot: Snapshot) -> bo
     with logs.writing(logs.folder(key)) as log:
         if log is None or log.row.uid != uid:
             return False
-        Snapshots(logs.disk, log.folder).put(snapshot)
+        if snapshot.base:
+            pruning.put_base(logs, log, snapshot)
+        elif log.index.base_at(snapshot.version) is None:
+            Snapshots(logs.disk, log.folder).put(snapshot)
         return True

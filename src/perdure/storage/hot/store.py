@@ -10,10 +10,13 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from perdure.core.checkpoint import CheckpointQuery, CheckpointRow
+from perdure.core.derived import Derived
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.errors import StorageError
 from perdure.core.identity import ThreadKey
 from perdure.core.ports import Clock, Randomness, Silence, Telemetry
+from perdure.core.pruning import Record
+from perdure.core.seams import Seams
 from perdure.core.threads import Lease, ThreadQuery, ThreadRow
 from perdure.core.transfer import ThreadCopy
 from perdure.core.writes import Appended, Restored, Sizes, Snapshot, Write
@@ -49,6 +52,11 @@ class HotStorage:
         self._telemetry = telemetry or Silence()
         self._made: Cache | None = None
 
+    @property
+    def inner(self) -> Storage:
+        """The storage behind Redis."""
+        return self._inner
+
     async def _cache(self) -> Cache | None:
         """The cache, tied to the storage by a secret and by a name apart from other storages' in the same Redis.
 
@@ -67,6 +75,10 @@ class HotStorage:
                 )
         return self._made
 
+    @property
+    def reuses_room(self) -> bool:
+        return self._inner.reuses_room
+
     async def setup(self, migrate: Migrate = "auto") -> Schema:
         return await self._inner.setup(migrate)
 
@@ -77,7 +89,9 @@ class HotStorage:
         cache = await self._cache()
         # Push to Redis only after the commit: the other order served a state that a rollback had undone.
         done = await self._inner.append(write)
-        if cache and not done.again:
+        if cache and write.pruning is not None:
+            await cache.forget(write.key)
+        elif cache and not done.again:
             await cache.push(write, done)
         return done
 
@@ -99,7 +113,9 @@ class HotStorage:
         if hit is not None:
             return hit, True
         restored = await self._inner.restore(key)
-        return restored, restored is not None and await cache.fill(restored, found)
+        if restored is None or restored.records:
+            return restored, False  # a thread with pruned ranges after its newest whole state is not kept in Redis
+        return restored, await cache.fill(restored, found)
 
     async def entries(
         self, key: ThreadKey, *, after: int = 0, limit: int | None = None, kinds: Sequence[EntryKind] | None = None
@@ -134,6 +150,25 @@ class HotStorage:
         limit: int = 1,
     ) -> list[Entry]:
         return await self._inner.headers(key, at=at, until=until, kinds=kinds, limit=limit)
+
+    async def seams(self, key: ThreadKey) -> Seams:
+        return await self._inner.seams(key)
+
+    async def records(self, key: ThreadKey) -> list[Record]:
+        return await self._inner.records(key)
+
+    async def forks(self, key: ThreadKey) -> list[int]:
+        return await self._inner.forks(key)
+
+    async def derived(self, key: ThreadKey) -> Derived | None:
+        return await self._inner.derived(key)
+
+    async def reindex(self, seen: ThreadRow, made: Derived) -> bool:
+        cache = await self._cache()
+        done = await self._inner.reindex(seen, made)
+        if cache:
+            await cache.forget(seen.key)
+        return done
 
     async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
         cache = await self._cache()
@@ -209,6 +244,12 @@ class HotStorage:
 
     async def keep(self, name: str, value: bytes) -> bytes:
         return await self._inner.keep(name, value)
+
+    async def compact(self) -> int:
+        return await self._inner.compact()
+
+    def compacting(self) -> str:
+        return self._inner.compacting()
 
     async def sizes(self, key: ThreadKey | None = None) -> Sizes:
         return await self._inner.sizes(key)

@@ -52,7 +52,7 @@ class Continuing:
 
     def fits(self, write: Write, known: StoredThread | None) -> bool:
         """Whether the write is one entry on top of the known line, which admits it."""
-        if known is None or len(write.entries) != 1 or write.blobs or write.since is not None:
+        if known is None or not write.is_plain or len(write.entries) != 1 or write.blobs or write.since is not None:
             return False
         row = known.row
         leased = row.lease_owner is not None

@@ -31,10 +31,14 @@ WHERE table_schema = database() AND table_name = ? AND index_name = ? LIMIT 1"""
 class Layout:
     """The tables of one database."""
 
-    def __init__(self, place: str, database: str, sql: Statements, users: UserIdType) -> None:
+    def __init__(
+        self, place: str, database: str, sql: Statements, users: UserIdType, call_timeout: float | None
+    ) -> None:
         self._place = place
         self._sql = sql
         self._users = users
+        # The server has to answer before a call is given up, or waiting for the other process looked like an outage.
+        self._patience = _PATIENCE if call_timeout is None else min(_PATIENCE, int(call_timeout / 2))
         # Names of locks belong to the whole server, and are short.
         self._lock = "perdure " + hashlib.sha256(database.encode()).hexdigest()[:40]
 
@@ -50,8 +54,8 @@ class Layout:
 
     async def upgrade(self, tx: Transaction) -> Schema:
         """Do what is missing. Of several processes one does it: the others wait, and find it done."""
-        if (await tx.rows("SELECT GET_LOCK(?, ?)", (self._lock, _PATIENCE)))[0][0] != 1:
-            raise TryAgain(self._place, f"another process has been making its layout for {_PATIENCE} s")
+        if (await tx.rows("SELECT GET_LOCK(?, ?)", (self._lock, self._patience)))[0][0] != 1:
+            raise TryAgain(self._place, f"another process has been making its layout for {self._patience} s")
         try:
             upgraded = await self._upgraded(tx)
         except Exception:

@@ -81,6 +81,7 @@ class InPlacePool:
         most: int,
         patience: float,
         connect_timeout: float,
+        call_timeout: float | None,
         password: Callable[[], str] | None,
         telemetry: Telemetry,
     ) -> None:
@@ -88,6 +89,7 @@ class InPlacePool:
         self._address = address
         self._patience = patience
         self._connect_timeout = connect_timeout
+        self._call_timeout = call_timeout
         self._password = password or (lambda: address.password)
         self._telemetry = telemetry
         self._free = threading.Semaphore(most)
@@ -104,7 +106,8 @@ class InPlacePool:
 
     async def _connect(self) -> Wire:
         self._telemetry.count("perdure.mysql.connections")
-        return await connect_in_place(self._driver, self._address, self._password(), self._connect_timeout)
+        limits = (self._connect_timeout, self._call_timeout)
+        return await connect_in_place(self._driver, self._address, self._password(), *limits)
 
     def give(self, wire: Wire) -> None:
         self._idle.give(wire)
@@ -151,6 +154,7 @@ class LoopPool:
         most: int,
         patience: float,
         connect_timeout: float,
+        call_timeout: float | None,
         password: Password | None,
         telemetry: Telemetry,
     ) -> None:
@@ -159,6 +163,7 @@ class LoopPool:
         self._most = most
         self._patience = patience
         self._connect_timeout = connect_timeout
+        self._call_timeout = call_timeout
         self._password: Password = password or (lambda: address.password)
         self._telemetry = telemetry
         self._lanes: dict[asyncio.AbstractEventLoop, Lane] = {}
@@ -190,9 +195,10 @@ class LoopPool:
         self._telemetry.count("perdure.mysql.connections")
         password = self._password()
         known = await password if inspect.isawaitable(password) else password
+        limits = (self._connect_timeout, self._call_timeout)
         try:
             async with asyncio.timeout(self._connect_timeout):
-                return await connect_on_loop(self._driver, self._address, known, self._connect_timeout)
+                return await connect_on_loop(self._driver, self._address, known, *limits)
         except TimeoutError as exc:
             raise of_connecting(self._address.place, exc) from exc
 

@@ -46,7 +46,7 @@ class Saving:
 
     def fits(self, write: Write, known: StoredThread | None) -> bool:
         """Whether a write can be made this way: to a thread that is probably there, without large values."""
-        there = write.uid is not None or known is not None
+        there = write.is_plain and (write.uid is not None or known is not None)
         return there and len(write.entries) <= _MOST and not write.blobs and write.since is None
 
     def text(self, write: Write, known: StoredThread | None) -> bytes:

@@ -21,7 +21,7 @@ from perdure.storage.mysql.saving import Saving
 from perdure.storage.mysql.transactions import MysqlPort
 from perdure.storage.ports import PollingWatch
 from perdure.storage.sql import setup
-from perdure.storage.sql.retrying import Landed
+from perdure.storage.sql.retrying import CALL_TIMEOUT, Landed, Retrying, check_call_timeout
 from perdure.storage.sql.rows import StoredThread
 from perdure.storage.sql.statements import Statements
 from perdure.storage.sql.store import SqlStorage
@@ -52,40 +52,50 @@ class MysqlStorage(SqlStorage):
         connect_timeout: float = 5.0,
         password: Callable[[], str] | Callable[[], Awaitable[str]] | None = None,
         retry_seconds: float = 10.0,
+        call_timeout: float | None = CALL_TIMEOUT,
         user_id_type: UserIdType = "string",
         baton: Baton | None = None,
         telemetry: Telemetry | None = None,
     ) -> None:
         _check(pool_max, password, user_id_type)
-        address = read_address(url)
+        check_call_timeout(call_timeout)
+        address, told = read_address(url), telemetry or Silence()
         sql = Statements(dialect(user_id_type))
         pool = (InPlacePool if mode == "sync" else LoopPool)(
             address,
             most=pool_max,
             patience=pool_timeout,
             connect_timeout=connect_timeout,
+            call_timeout=call_timeout,
             password=cast("Any", password),
-            telemetry=telemetry or Silence(),
+            telemetry=told,
         )
-        port = MysqlPort(pool, address.place, sql, server_time=server_time, retry_seconds=retry_seconds, baton=baton)
+        port = MysqlPort(
+            pool, address.place, sql, server_time=server_time,
+            retry_seconds=retry_seconds, call_timeout=call_timeout, baton=baton, telemetry=told,
+        )  # fmt: skip
         super().__init__(port, retry_seconds=retry_seconds)
-        self._layout = Layout(address.place, address.database, sql, user_id_type)
+        self._layout = Layout(address.place, address.database, sql, user_id_type, call_timeout)
         phrases = Phrases(sql, server_time=server_time)
         self._quick = (Continuing(sql, phrases, server_time=server_time), Saving(sql, phrases))
 
     async def setup(self, migrate: Migrate = "auto") -> Schema:
         port = self._port
-        port.distrust()  # nothing is tried again here: a server that refuses us says why at once
-        found = await port.read(self._layout.found, alone=True)
+        run = self._run if port.reached else Retrying(port, 0)  # a wrong address is told at once
+        port.distrust()  # whoever sets up again wants to know what the server says to somebody new
+        found = await run.read(self._layout.found, alone=True)
         if found is None or found.schema < SCHEMA:
             if migrate == "check":
                 raise setup.outdated(port.place, found)
-            found = await port.read(self._layout.upgrade, alone=True)
-        await port.read(self._layout.check_users, alone=True)
+            found = await self._run.read(self._layout.upgrade, alone=True)
+        await self._run.read(self._layout.check_users, alone=True)
         return setup.checked(port.place, found)
 
     def migration(self) -> Sequence[str]:
         return self._layout.script()
+
+    def compacting(self) -> str:
+        return "tables are written anew (OPTIMIZE TABLE); writers wait for a moment at its beginning and at its end"
 
     def watch(self, namespace: str) -> Watch:
         return PollingWatch(self._port.pause)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
+from perdure.core.ports import Telemetry
 from perdure.storage.baton import Baton
 from perdure.storage.mysql.dialect import DISK_BYTES, SERVER_NOW
 from perdure.storage.mysql.errors import cause, of_job
@@ -15,8 +16,9 @@ from perdure.storage.mysql.ports import Pool
 from perdure.storage.mysql.wires import Result, Wire
 from perdure.storage.ports import check_usable
 from perdure.storage.sql.filling import fill_in_batches
-from perdure.storage.sql.retrying import Retrying
+from perdure.storage.sql.retrying import Outage, Retrying
 from perdure.storage.sql.rows import Row
+from perdure.storage.sql.schema import TABLES
 from perdure.storage.sql.statements import Statements
 from perdure.storage.sql.transactions import CommitUnknown, Job, ServerGone, T
 
@@ -80,14 +82,19 @@ class MysqlPort:
         *,
         server_time: bool,
         retry_seconds: float,
+        call_timeout: float | None,
         baton: Baton | None,
+        telemetry: Telemetry,
     ) -> None:
         self.place = place
         self.sql = sql
+        self.reached = False  # whether the server has ever been there
         self._pool = pool
         self._server_time = server_time
+        self._call_timeout = call_timeout
         self._retrying = Retrying(self, retry_seconds)
         self._waiting: Callable[[], AbstractContextManager[None]] = baton.laid_down if baton else nullcontext
+        self._outage = Outage(place, telemetry)
         self._pid = os.getpid()
         self._closed = False
 
@@ -96,6 +103,18 @@ class MysqlPort:
 
     async def read(self, job: Job[T], *, alone: bool = False) -> T:
         return await self._lent(lambda wire: self._transaction(wire, job, _NOTHING if alone else _READ))
+
+    async def unhurried(self, job: Job[T]) -> T:
+        """A job alone whose statements may take longer than `call_timeout`: they work through whole tables."""
+
+        async def slowly(wire: Wire) -> T:
+            wire.allow(None)
+            try:
+                return await self._transaction(wire, job, _NOTHING)
+            finally:
+                wire.allow(self._call_timeout)
+
+        return await self._lent(slowly)
 
     async def save(self, text: bytes) -> list[Result]:
         """Run a text that is a whole transaction, from its beginning to its commit."""
@@ -132,8 +151,9 @@ class MysqlPort:
 
     async def _lent(self, use: Callable[[Wire], Awaitable[T]]) -> T:
         check_usable(self.place, self._pid, self._closed)
-        with self._waiting():
+        with self._waiting(), self._outage:
             wire = await self._pool.take()
+            self.reached = True
             try:
                 return await use(wire)
             except Exception as exc:
@@ -152,6 +172,11 @@ class MysqlPort:
     async def pause(self, seconds: float) -> None:
         with self._waiting():
             await self._pool.pause(seconds)
+
+    async def compact(self) -> None:
+        for table in TABLES:
+            text = f"OPTIMIZE TABLE {self.sql.dialect.table(table)}"
+            await self.unhurried(lambda tx, text=text: tx.rows(text))
 
     async def disk_bytes(self) -> int:
         return (await self._retrying.read(lambda tx: tx.rows(DISK_BYTES), alone=True))[0][0]

@@ -10,7 +10,10 @@ from typing import Any, NamedTuple, Protocol
 from perdure.core.errors import MissingExtraError
 from perdure.storage.mysql.address import Address
 from perdure.storage.mysql.errors import TooLargeError, cause, in_step, of_connecting, of_driver
+from perdure.storage.ports import loop_limit
+from perdure.storage.sql.retrying import no_answer
 from perdure.storage.sql.rows import Row
+from perdure.storage.sql.transactions import ServerGone
 
 _SESSION = b"""SET NAMES utf8mb4;
 SET SESSION sql_mode = 'STRICT_ALL_TABLES,ANSI_QUOTES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', autocommit = 1,
@@ -41,6 +44,10 @@ class Wire(Protocol):
 
         Errors are in our words: `ServerGone` when the connection was lost, whether or not the server got the text.
         """
+        ...
+
+    def allow(self, seconds: float | None) -> None:
+        """Let every answer from now on take so long; None is for ever."""
         ...
 
     def close(self) -> None:
@@ -87,6 +94,9 @@ class InPlaceWire(_Wire):
             raise told from cause(told, exc)
         return results
 
+    def allow(self, seconds: float | None) -> None:
+        self._raw._read_timeout = self._raw._write_timeout = seconds
+
     def close(self) -> None:
         with suppress(Exception):
             self._raw.close()
@@ -95,20 +105,38 @@ class InPlaceWire(_Wire):
 class LoopWire(_Wire):
     """A connection of asyncmy, for an event loop."""
 
+    def __init__(self, raw: Any, cursor: Any, place: str, seconds: float | None) -> None:
+        super().__init__(raw, cursor, place)
+        self._seconds = seconds
+        self._transport: Any = _transport(raw)
+
     async def ask(self, text: bytes) -> list[Result]:
         self._check_size(text)
-        cursor = self._cursor
         try:
-            await cursor.execute(text)
-            results = [_result(cursor, await cursor.fetchall())]
-            while await cursor.nextset():
-                results.append(_result(cursor, await cursor.fetchall()))
+            async with loop_limit(self._seconds):
+                return await self._results(text)
+        except TimeoutError as exc:
+            self.lost = True
+            raise ServerGone(self._place, no_answer(self._seconds)) from exc
         except BaseException as exc:
             told = self._failed(exc)
             raise told from cause(told, exc)
+
+    async def _results(self, text: bytes) -> list[Result]:
+        cursor = self._cursor
+        await cursor.execute(text)
+        results = [_result(cursor, await cursor.fetchall())]
+        while await cursor.nextset():
+            results.append(_result(cursor, await cursor.fetchall()))
         return results
 
+    def allow(self, seconds: float | None) -> None:
+        self._seconds = seconds
+
     def close(self) -> None:
+        if self.lost and self._transport is not None:
+            # Closed politely, it would first wait until a server that hangs has read all that was sent.
+            self._transport.abort()
         leaving = self._raw.ensure_closed()
         with suppress(Exception):
             leaving.send(None)  # says farewell and closes; what is left is to wait until the loop has done it
@@ -138,7 +166,9 @@ def loop_driver() -> Any:
     return asyncmy
 
 
-async def connect_in_place(driver: Any, address: Address, password: str, seconds: float) -> Wire:
+async def connect_in_place(
+    driver: Any, address: Address, password: str, seconds: float, call_timeout: float | None
+) -> Wire:
     """A connection of PyMySQL; the whole way to it takes at most about so many seconds for each step."""
     encrypted = address.ssl_context()
     try:
@@ -147,6 +177,7 @@ async def connect_in_place(driver: Any, address: Address, password: str, seconds
             client_flag=_MULTI_STATEMENTS,
             connect_timeout=seconds,
             read_timeout=seconds,
+            write_timeout=seconds,
             ssl=encrypted,
             ssl_disabled=encrypted is None,
         )
@@ -155,21 +186,29 @@ async def connect_in_place(driver: Any, address: Address, password: str, seconds
     _keep_alive(raw._sock)
     wire = InPlaceWire(raw, raw.cursor(), address.place)
     await _greeted(wire)
-    raw._read_timeout = None  # from here on a statement may take its time
+    wire.allow(call_timeout)  # from here on a statement may take its time
     return wire
 
 
-async def connect_on_loop(driver: Any, address: Address, password: str, seconds: float) -> Wire:
+async def connect_on_loop(
+    driver: Any, address: Address, password: str, seconds: float, call_timeout: float | None
+) -> Wire:
     """A connection of asyncmy; whoever calls it bounds the time."""
     encrypted = address.ssl_context()
     try:
         raw = await driver.connect(**_arguments(driver, address, password), connect_timeout=seconds, ssl=encrypted)
     except Exception as exc:
         raise of_connecting(address.place, exc) from exc
-    _keep_alive(raw._transport.get_extra_info("socket") if hasattr(raw, "_transport") else None)
-    wire = LoopWire(raw, raw.cursor(_quiet_cursor(driver)), address.place)
+    transport = _transport(raw)
+    _keep_alive(transport.get_extra_info("socket") if transport is not None else None)
+    wire = LoopWire(raw, raw.cursor(_quiet_cursor(driver)), address.place, call_timeout)
     await _greeted(wire)
     return wire
+
+
+def _transport(raw: Any) -> Any:
+    """What asyncmy sends and receives with; older ones have a writer around it."""
+    return getattr(raw, "_transport", None) or getattr(getattr(raw, "_writer", None), "transport", None)
 
 
 @cache

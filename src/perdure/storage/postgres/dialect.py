@@ -53,7 +53,7 @@ def _types(users: UserIdType) -> Types:
 
 def _after(table: str) -> tuple[str, ...]:
     """What a new table needs besides: payloads are compressed already, and lines of threads are updated in place."""
-    if table in ("entry", "snapshot", "blob"):
+    if table in ("entry", "snapshot", "blob", "composed"):
         return ("ALTER COLUMN payload SET STORAGE EXTERNAL",)
     return ("SET (fillfactor = 70)",) if table == "thread" else ()
 

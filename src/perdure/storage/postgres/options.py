@@ -10,12 +10,14 @@ import msgspec
 
 from perdure.core.errors import InvalidInputError
 from perdure.storage.postgres.dialect import UserIdType, check_schema
+from perdure.storage.sql.retrying import CALL_TIMEOUT, check_call_timeout
 
 Password = Callable[[], str] | Callable[[], Awaitable[str]]
+CONNECTING = 5  # seconds until a server that says nothing is given up
 # A machine that is gone or a cable that was cut is noticed within half a minute, unless the address says otherwise. A
-# server that hangs while its machine acknowledges is not.
+# server that hangs while its machine acknowledges is noticed by `call_timeout`.
 _PATIENCE: dict[str, Any] = {
-    "connect_timeout": 5,
+    "connect_timeout": CONNECTING,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
@@ -37,11 +39,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     password: Password | None = None  # asked for every new connection
     prepare: bool = True  # False for a pooler that does not know prepared statements; found out by itself, too
     retry_seconds: float = 10.0  # how long a call waits for a server that went away
+    call_timeout: float | None = CALL_TIMEOUT  # how long a call waits for an answer; None for ever
 
 
 def check(options: Options) -> Options:
     """Return options that can be used; raise `InvalidInputError` otherwise."""
     check_schema(options.schema)
+    check_call_timeout(options.call_timeout)
     if options.user_id_type not in ("string", "int", "bigint"):
         raise InvalidInputError(f'user_id_type must be "string", "int" or "bigint", not {options.user_id_type!r}')
     if not 0 <= options.pool_min <= options.pool_max or options.pool_max < 1:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import time
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+import logging
+from contextlib import suppress
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
 from perdure.core.errors import InvalidInputError, MissingExtraError
 from perdure.storage.ports import pause_in_place, pause_on_loop
-from perdure.storage.postgres.options import Options, connection_arguments
+from perdure.storage.postgres.kept import Kept
+from perdure.storage.postgres.limits import limit, unlimit
+from perdure.storage.postgres.options import CONNECTING, Options, connection_arguments
 from perdure.storage.postgres.wires import AsyncpgWire, AsyncPsycopgWire, PsycopgWire, Wire
 
-_LENT_FOR = 600.0  # seconds after which a connection goes back to its pool, which may replace it
+_UNHEARD = logging.NullHandler()
 _ATTEMPT = 1.0  # a pool that has nothing to lend is asked again after this long, so that it tries to connect anew
 
 
@@ -27,6 +28,10 @@ class Pool(Protocol):
     async def get(self, seconds: float) -> Wire: ...
 
     async def put(self, wire: Any) -> None: ...
+
+    async def distrust(self) -> None:
+        """Close the connections that nobody uses, if they are ours: the server they lead to may be gone."""
+        ...
 
     async def pause(self, seconds: float) -> None: ...
 
@@ -58,7 +63,8 @@ def _asyncpg(options: Options, mode: str) -> Pool:
     return AsyncpgPool(options)
 
 
-def _connection_options(url: str) -> dict[str, Any]:
+def connection_options(url: str) -> dict[str, Any]:
+    """What every connection of ours is made with, but for a password."""
     return {"autocommit": True, **connection_arguments(url)}
 
 
@@ -79,9 +85,11 @@ class GivenInPlacePool:
         self.prepare = options.prepare
         self._pool = pool if pool is not None else options.pool
         self._closes = options.close_pool
+        self._call_timeout = options.call_timeout
 
     async def get(self, seconds: float) -> PsycopgWire:
         connection = self._pool.getconn(min(seconds, _ATTEMPT))
+        limit(connection, self._call_timeout)
         borrowed = not connection.autocommit
         if borrowed:
             connection.autocommit = True
@@ -91,7 +99,10 @@ class GivenInPlacePool:
         if wire.borrowed:
             with suppress(Exception):  # a connection that is broken goes back as it is
                 wire.connection.autocommit = False
+        unlimit(wire.connection)
         self._pool.putconn(wire.connection)
+
+    async def distrust(self) -> None: ...
 
     async def pause(self, seconds: float) -> None:
         await pause_in_place(seconds)
@@ -109,7 +120,7 @@ class InPlacePool(GivenInPlacePool):
         from psycopg_pool import ConnectionPool
 
         def arguments() -> dict[str, Any]:
-            fixed = _connection_options(url)
+            fixed = connection_options(url)
             return fixed | ({"password": options.password()} if options.password else {})
 
         pool = ConnectionPool(url, kwargs=arguments, **_pool_options(options))
@@ -132,49 +143,16 @@ class InPlacePool(GivenInPlacePool):
         for back in self._kept.put(wire):
             await super().put(back)
 
+    async def distrust(self) -> None:
+        while (wire := self._kept.take()) is not None:
+            await wire.discard()
+            await super().put(wire)
+        self._pool.drain()
+
     async def close(self) -> None:
-        for wire in self._kept.give_up():
+        while (wire := self._kept.take()) is not None:
             await super().put(wire)
         await super().close()
-
-
-class Kept:
-    """Connections that stay lent between two calls: a pool's own bookkeeping costs as much as a small statement.
-
-    Whoever waits for the pool is served first, and a connection goes back from time to time to be looked after.
-    """
-
-    def __init__(self) -> None:
-        self._wires: list[Any] = []
-        self._waiting: list[None] = []  # counted by its length: adding and removing are atomic between threads
-
-    def take(self) -> Any:
-        """A connection that is kept, if there is one."""
-        try:
-            return self._wires.pop()
-        except IndexError:
-            return None
-
-    @contextmanager
-    def waiting(self) -> Generator[None]:
-        """Tell others that somebody waits for the pool."""
-        self._waiting.append(None)
-        try:
-            yield
-        finally:
-            self._waiting.pop()
-
-    def put(self, wire: Any) -> list[Any]:
-        """Keep a connection; returns those that have to go back to the pool."""
-        if not wire.is_idle() or wire.age() > _LENT_FOR:
-            return [wire]
-        self._wires.append(wire)
-        return [back] if self._waiting and (back := self.take()) is not None else []
-
-    def give_up(self) -> list[Any]:
-        """All that are kept."""
-        wires, self._wires = self._wires, []
-        return wires
 
 
 class GivenLoopPool:
@@ -184,12 +162,14 @@ class GivenLoopPool:
         self.prepare = options.prepare
         self._given = options.pool
         self._closes = options.close_pool
+        self._call_timeout = options.call_timeout
 
     async def _pool(self) -> Any:
         return self._given
 
     async def get(self, seconds: float) -> AsyncPsycopgWire:
         connection = await (await self._pool()).getconn(min(seconds, _ATTEMPT))
+        limit(connection, self._call_timeout)
         borrowed = not connection.autocommit
         if borrowed:
             await connection.set_autocommit(True)
@@ -199,7 +179,10 @@ class GivenLoopPool:
         if wire.borrowed:
             with suppress(Exception):  # a connection that is broken goes back as it is
                 await wire.connection.set_autocommit(False)
+        unlimit(wire.connection)
         await (await self._pool()).putconn(wire.connection)
+
+    async def distrust(self) -> None: ...
 
     async def pause(self, seconds: float) -> None:
         await pause_on_loop(seconds)
@@ -235,6 +218,13 @@ class LoopPool(GivenLoopPool):
         for back in self._kept[asyncio.get_running_loop()].put(wire):
             await super().put(back)
 
+    async def distrust(self) -> None:
+        kept = self._kept[asyncio.get_running_loop()]
+        while (wire := kept.take()) is not None:
+            await wire.discard()
+            await super().put(wire)
+        await (await self._pool()).drain()
+
     async def _pool(self) -> Any:
         loop = asyncio.get_running_loop()
         pool = self._pools.get(loop)
@@ -257,16 +247,17 @@ class LoopPool(GivenLoopPool):
         return pool
 
     async def _arguments(self) -> dict[str, Any]:
-        return await _arguments(self._url, self._options)
+        return await secret_arguments(self._url, self._options)
 
     async def _remember(self, connection: Any) -> None:
         self._connections.add(connection)
 
     async def close(self) -> None:
-        loop = _running_loop()
+        loop = running_loop()
         pool = self._pools.get(loop) if loop is not None else None
         if loop is not None and pool is not None:
-            for wire in self._kept.pop(loop, Kept()).give_up():
+            kept = self._kept.pop(loop, Kept())
+            while (wire := kept.take()) is not None:
                 await super().put(wire)
             del self._pools[loop]
             await pool.close()
@@ -275,15 +266,17 @@ class LoopPool(GivenLoopPool):
                 connection.pgconn.finish()
 
 
-async def _arguments(url: str, options: Options) -> dict[str, Any]:
-    fixed = _connection_options(url)
+async def secret_arguments(url: str, options: Options) -> dict[str, Any]:
+    """What a connection on an event loop is made with."""
+    fixed = connection_options(url)
     if options.password is None:
         return fixed
     password = options.password()
     return fixed | {"password": password if isinstance(password, str) else await password}
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop that runs on this thread, if one does."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -291,6 +284,9 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def _pool_options(options: Options) -> dict[str, Any]:
+    # Where nobody set up logging, Python prints warnings itself: a program's own stderr filled up during an outage,
+    # which callers are told of anyway. Whoever sets up logging, before or after, reads them as ever.
+    logging.getLogger("psycopg.pool").addHandler(_UNHEARD)
     return {
         "open": False,
         "min_size": options.pool_min,
@@ -310,12 +306,19 @@ class AsyncpgPool:
     def __init__(self, options: Options) -> None:
         self._pool = options.pool
         self._closes = options.close_pool
+        self._call_timeout = options.call_timeout
 
     async def get(self, seconds: float) -> AsyncpgWire:
-        return AsyncpgWire(await self._pool.acquire(timeout=seconds))
+        connection = await self._pool.acquire(timeout=min(seconds, CONNECTING))
+        return AsyncpgWire(connection, self._call_timeout)
 
     async def put(self, wire: AsyncpgWire) -> None:
-        await self._pool.release(wire.connection)
+        # asyncpg asks the server to reset the session. One that is gone by then has answered the call already: its
+        # caller must not be told otherwise. The connection is closed.
+        with suppress(Exception):
+            await self._pool.release(wire.connection, timeout=CONNECTING)
+
+    async def distrust(self) -> None: ...
 
     async def pause(self, seconds: float) -> None:
         await pause_on_loop(seconds)
@@ -323,69 +326,3 @@ class AsyncpgPool:
     async def close(self) -> None:
         if self._closes:
             await self._pool.close()
-
-
-def listener(url: str, mode: str, options: Options, channel: str) -> InPlaceEar | LoopEar:
-    """A connection of its own that listens on a channel."""
-    return InPlaceEar(url, options, channel) if mode == "sync" else LoopEar(url, options, channel)
-
-
-class InPlaceEar:
-    """Listens in place."""
-
-    def __init__(self, url: str, options: Options, channel: str) -> None:
-        self._url, self._options, self._channel = url, options, channel
-        self._connection: Any = None
-
-    async def open(self) -> None:
-        """Connect, and begin to listen."""
-        secret = {"password": self._options.password()} if self._options.password else {}
-        arguments = _connection_options(self._url) | secret
-        self._connection = driver().connect(self._url, **arguments)
-        self._connection.execute(f'LISTEN "{self._channel}"')
-
-    async def hears(self, namespace: str, seconds: float) -> bool:
-        """Whether somebody told of this namespace within so many seconds."""
-        ends = time.monotonic() + seconds
-        while (left := ends - time.monotonic()) > 0:
-            for note in self._connection.notifies(timeout=left, stop_after=1):
-                if note.payload == namespace:
-                    return True
-        return False
-
-    async def close(self) -> None:
-        """Stop listening."""
-        if self._connection is not None:
-            self._connection.close()
-
-
-class LoopEar:
-    """Listens on an event loop."""
-
-    def __init__(self, url: str, options: Options, channel: str) -> None:
-        self._url, self._options, self._channel = url, options, channel
-        self._connection: Any = None
-
-    async def open(self) -> None:
-        """Connect, and begin to listen."""
-        arguments = await _arguments(self._url, self._options)
-        self._connection = await driver().AsyncConnection.connect(self._url, **arguments)
-        await self._connection.execute(f'LISTEN "{self._channel}"')
-
-    async def hears(self, namespace: str, seconds: float) -> bool:
-        """Whether somebody told of this namespace within so many seconds."""
-        ends = time.monotonic() + seconds
-        while (left := ends - time.monotonic()) > 0:
-            async for note in self._connection.notifies(timeout=left, stop_after=1):
-                if note.payload == namespace:
-                    return True
-        return False
-
-    async def close(self) -> None:
-        """Stop listening; without an event loop the socket is all there is to close."""
-        if self._connection is None:
-            return
-        if _running_loop() is None:
-            self._connection.pgconn.finish()
-        else:
-            await self._connection.close()

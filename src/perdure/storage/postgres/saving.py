@@ -108,7 +108,7 @@ class Saving:
     def fits(self, write: Write) -> bool:
         """Whether a write can be made this way: to a thread that is there, one entry, and nothing besides."""
         usual = write.uid is not None and len(write.entries) == 1 and not write.blobs and write.since is None
-        return usual and write.patch is NO_PATCH and not wakes(write)
+        return usual and write.is_plain and write.patch is NO_PATCH and not wakes(write)
 
     def fits_known(self, write: Write, known: StoredThread) -> bool:
         """Whether it builds on the line as this process knows it."""

@@ -34,6 +34,7 @@ Mode = Literal["sync", "async"]
 class PostgresStorage(SqlStorage):
     """Tables in a schema of their own; any number of processes and hosts may share them."""
 
+    reuses_room = False  # dead rows stay until a vacuum
     _port: PostgresPort
 
     def __init__(
@@ -48,23 +49,23 @@ class PostgresStorage(SqlStorage):
         self._options = check(options or Options())
         self._sql = Statements(dialect(self._options.schema, self._options.user_id_type))
         place = place_of(url, self._options.schema)
-        pool = pool_for(url, mode, self._options)
-        super().__init__(
-            PostgresPort(pool, place, self._sql, self._options, baton), retry_seconds=self._options.retry_seconds
-        )
+        pool, told = pool_for(url, mode, self._options), telemetry or Silence()
+        port = PostgresPort(pool, place, self._sql, self._options, baton, told)
+        super().__init__(port, retry_seconds=self._options.retry_seconds)
         self._saving = Saving(self._sql, server_time=self._options.server_time)
         self._snapshots = Snapshots(self._sql)
         self._announcer = Announcer(self._options.schema)
-        self._listening = Listening(url, mode, self._options, telemetry or Silence())
+        self._listening = Listening(url, mode, self._options, told)
 
     async def setup(self, migrate: Migrate = "auto") -> Schema:
-        place, at_once = self._port.place, Retrying(self._port, 0)  # a wrong address is told at once
-        found = await at_once.read(setup.schema_of)
+        place = self._port.place
+        run = self._run if self._port.reached else Retrying(self._port, 0)  # a wrong address is told at once
+        found = await run.read(setup.schema_of)
         if found is None or found.schema < setup.SCHEMA:
             if migrate == "check":
                 raise setup.outdated(place, found)
             found = await self._run.write(self._upgrade)
-        await at_once.read(self._check_users, alone=True)
+        await self._run.read(self._check_users, alone=True)
         return setup.checked(place, found)
 
     async def _upgrade(self, tx: Transaction) -> Schema:
@@ -96,6 +97,9 @@ class PostgresStorage(SqlStorage):
         meta, kind = self._sql.dialect.table("meta"), self._options.user_id_type
         kept = f"INSERT INTO {meta} (name, value) VALUES ('user_id_type', '{kind}')"  # noqa: S608  # words of ours
         return ["BEGIN", self._make_schema(), *steps, kept, "COMMIT"]
+
+    def compacting(self) -> str:
+        return "readers and writers of a table wait while it is written anew (VACUUM FULL, ACCESS EXCLUSIVE)"
 
     def watch(self, namespace: str) -> Watch:
         return self._listening.watch(namespace, self._port.pause)

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 from perdure.core.errors import StorageError
+from perdure.core.ports import Telemetry
 from perdure.storage.baton import Baton
 from perdure.storage.ports import check_usable
 from perdure.storage.postgres.errors import UNPREPARED, sqlstate, translated
@@ -16,7 +17,9 @@ from perdure.storage.postgres.options import Options
 from perdure.storage.postgres.ports import Pool
 from perdure.storage.postgres.saving import SERVER_NOW
 from perdure.storage.postgres.wires import Wire
+from perdure.storage.sql.retrying import Outage
 from perdure.storage.sql.rows import Row
+from perdure.storage.sql.schema import TABLES
 from perdure.storage.sql.statements import Statements
 from perdure.storage.sql.transactions import CommitUnknown, Job, ServerGone, T
 
@@ -48,15 +51,19 @@ class PostgresTransaction:
 class PostgresPort:
     """Runs transactions on connections of a pool. There is no lock around it."""
 
-    def __init__(self, pool: Pool, place: str, sql: Statements, options: Options, baton: Baton | None) -> None:
+    def __init__(
+        self, pool: Pool, place: str, sql: Statements, options: Options, baton: Baton | None, telemetry: Telemetry
+    ) -> None:
         self.place = place
         self.sql = sql
+        self.reached = False  # whether the server has ever been there
         self._pool = pool
         self._options = options
         self._waiting: Callable[[], AbstractContextManager[None]] = baton.laid_down if baton else nullcontext
         self._pid = os.getpid()
         self._closed = False
         self._lent_now = 0
+        self._outage = Outage(place, telemetry)
 
     async def write(self, job: Job[T]) -> T:
         return await self._lent(lambda wire: self._transaction(wire, job, _WRITE))
@@ -65,6 +72,18 @@ class PostgresPort:
         if alone:
             return await self._lent(lambda wire: job(self._on(wire)))
         return await self._lent(lambda wire: self._transaction(wire, job, _READ))
+
+    async def unhurried(self, job: Job[T]) -> T:
+        """A job alone whose statements may take longer than `call_timeout`: they work through whole tables."""
+
+        async def slowly(wire: Wire) -> T:
+            wire.allow(None)
+            try:
+                return await job(self._on(wire))
+            finally:
+                wire.allow(self._options.call_timeout)
+
+        return await self._lent(slowly)
 
     async def save(self, statement: str, values: Row) -> list[Row]:
         """Run one statement that is its own transaction."""
@@ -101,9 +120,10 @@ class PostgresPort:
 
     async def _lent(self, use: Callable[[Wire], Awaitable[T]]) -> T:
         check_usable(self.place, self._pid, self._closed)
-        with self._waiting():
+        with self._waiting(), self._outage:
             wire = await self._get()
             self._lent_now += 1
+            self.reached = True
             try:
                 return await use(wire)
             except Exception as exc:
@@ -118,13 +138,20 @@ class PostgresPort:
                 await self._pool.put(wire)
 
     async def _note(self, wire: Wire, exc: Exception) -> None:
-        """After an error: a pooler that mixes up prepared statements is not given any more of them."""
+        """After an error: a pooler that mixes up prepared statements is not given any more of them.
+
+        Where one connection is lost the others probably are, too: a server that hangs would be waited for on each.
+        """
         cause = exc.__cause__ if isinstance(exc, StorageError) and exc.__cause__ else exc
         if sqlstate(cause) in UNPREPARED:
             self._pool.prepare = False
-        if isinstance(translated(self.place, exc), (ServerGone, CommitUnknown)) or self._pool.prepare is False:
+        gone = isinstance(translated(self.place, exc), (ServerGone, CommitUnknown))
+        if gone or self._pool.prepare is False:
             with suppress(Exception):
                 await wire.discard()
+        if gone:
+            with suppress(Exception):
+                await self._pool.distrust()
 
     def _told(self, exc: BaseException) -> BaseException:
         return translated(self.place, exc)
@@ -152,6 +179,11 @@ class PostgresPort:
     async def pause(self, seconds: float) -> None:
         with self._waiting():
             await self._pool.pause(seconds)
+
+    async def compact(self) -> None:
+        for table in TABLES:
+            text = f"VACUUM (FULL) {self.sql.dialect.table(table)}"
+            await self.unhurried(lambda tx, text=text: tx.run(text))
 
     async def disk_bytes(self) -> int:
         tables = f"{_DISK}c.relnamespace = '\"{self._options.schema}\"'::regnamespace"

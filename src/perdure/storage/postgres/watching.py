@@ -8,8 +8,8 @@ from weakref import WeakSet
 from perdure.core.ports import Telemetry
 from perdure.storage.contract import Watch
 from perdure.storage.ports import Pause, PollingWatch
+from perdure.storage.postgres.ears import listener
 from perdure.storage.postgres.options import Options
-from perdure.storage.postgres.ports import listener
 from perdure.storage.sql.transactions import Transaction
 
 _PATIENCE = 5.0  # a notification that a pooler swallowed is made up for by a look after this long

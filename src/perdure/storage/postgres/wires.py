@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
+from perdure.storage.ports import loop_limit, renew
+from perdure.storage.postgres.limits import limit, unlimit
+from perdure.storage.postgres.naming import name_apart
+from perdure.storage.sql.retrying import no_answer
 from perdure.storage.sql.rows import Row
 
 _IDLE = 0  # libpq's PQTRANS_IDLE
@@ -26,6 +30,10 @@ class Wire(Protocol):
         """Add many rows by COPY."""
         ...
 
+    def allow(self, seconds: float | None) -> None:
+        """Let every answer from now on take so long; None is for ever."""
+        ...
+
     async def discard(self) -> None:
         """Close the connection: nobody knows what state it is in."""
         ...
@@ -40,8 +48,15 @@ class _Psycopg:
         self.connection = connection
         self.borrowed = borrowed  # its owner wants it back without autocommit
         self._prepare = None if prepare else False
+        if prepare:
+            name_apart(connection)
         self._cursor: Any = cursor(connection, row_factory=tuple_row)
         self._since = time.monotonic()
+
+    def allow(self, seconds: float | None) -> None:
+        """Let every answer from now on take so long; None is for ever."""
+        unlimit(self.connection)
+        limit(self.connection, seconds)
 
     def is_idle(self) -> bool:
         """Whether it is in working order and in no transaction."""
@@ -107,21 +122,46 @@ class AsyncPsycopgWire(_Psycopg):
 class AsyncpgWire:
     """A connection of asyncpg, from a pool that the caller made."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, seconds: float | None) -> None:
         self.connection = connection
+        self._seconds = seconds
 
     async def rows(self, sql: str, values: Row = ()) -> list[Row]:
-        return [tuple(record) for record in await self.connection.fetch(sql, *values)]
+        found = await self._answer(self.connection.fetch(sql, *values, timeout=self._seconds))
+        return [tuple(record) for record in found]
 
     async def run(self, sql: str, values: Row = ()) -> int:
-        told = (await self.connection.execute(sql, *values)).rpartition(" ")[2]
+        said = await self._answer(self.connection.execute(sql, *values, timeout=self._seconds))
+        told = said.rpartition(" ")[2]
         return int(told) if told.isdigit() else -1
 
     async def fill(self, schema: str, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
-        await self.connection.copy_records_to_table(table, schema_name=schema, columns=columns, records=rows)
+        await self._answer(self._filled(schema, table, columns, rows))
+
+    async def _filled(self, schema: str, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
+        """The time is that of a row, not of them all: it begins anew whenever the server has room for the next."""
+        async with loop_limit(self._seconds) as waiting:
+            records = rows if self._seconds is None else _renewing(waiting, self._seconds, rows)
+            await self.connection.copy_records_to_table(table, schema_name=schema, columns=columns, records=records)
+
+    def allow(self, seconds: float | None) -> None:
+        self._seconds = seconds
+
+    async def _answer(self, call: Awaitable[Any]) -> Any:
+        try:
+            return await call
+        except TimeoutError as exc:
+            await self.discard()  # at once, so that not even a ROLLBACK waits for it again
+            raise TimeoutError(no_answer(self._seconds)) from exc
 
     async def discard(self) -> None:
         self.connection.terminate()
+
+
+def _renewing(waiting: Any, seconds: float, rows: Iterable[Row]) -> Iterator[Row]:
+    for row in rows:
+        renew(waiting, seconds)
+        yield row
 
 
 def _copy(schema: str, table: str, columns: Sequence[str]) -> str:

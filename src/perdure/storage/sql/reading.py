@@ -6,12 +6,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, each_once, matches
+from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, each_once, matches, without_left
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.errors import EntryDamagedError, StorageDamagedError
+from perdure.core.forks import needed
 from perdure.core.identity import ThreadKey
+from perdure.core.pruning import Record, is_blank
+from perdure.core.seams import Range, Rewind, Seams
 from perdure.core.threads import ThreadQuery, ThreadRow, listed
-from perdure.core.writes import Restored, Sizes, Snapshot, written_together
+from perdure.core.writes import Restored, Sizes, Snapshot, base_record, written_together
 from perdure.storage.lineage import Span, spans
 from perdure.storage.sql.rows import (
     VERSIONS,
@@ -19,6 +22,7 @@ from perdure.storage.sql.rows import (
     StoredThread,
     checkpoint_of,
     entry_of,
+    record_of,
     snapshot_of,
     thread_of,
 )
@@ -92,7 +96,74 @@ async def restore(
     for owner, span in reversed(history):
         if span.high > low:
             rows += await tx.rows(tx.sql.FOLD, (owner.place(max(span.low, low)), owner.place(span.high)))
-    return stored, Restored(row=stored.row, snapshot=snapshot, entries=[entry_of(row) for row in rows])
+    entries = [entry_of(row) for row in rows]
+    records = await _composed(tx, history, low) if any(map(is_blank, entries)) else []
+    return stored, Restored(row=stored.row, snapshot=snapshot, entries=entries, records=records)
+
+
+async def _composed(tx: Transaction, history: list[tuple[StoredThread, Span]], low: int = 0) -> list[Record]:
+    """What stands for pruned ranges that end after `low`, in order."""
+    rows: list[Row] = []
+    for owner, span in reversed(history):
+        if span.high > low:
+            rows += await tx.rows(tx.sql.COMPOSED, (owner.place(max(span.low, low)), owner.place(span.high)))
+    return [record_of(row) for row in rows]
+
+
+async def records(tx: Transaction, key: ThreadKey) -> list[Record]:
+    """The records of the contract."""
+    stored = await thread(tx, key)
+    history = await pieces(tx, stored, stored.row.head) if stored else []
+    found = await _composed(tx, history)
+    for owner, span in history:
+        low = owner.row.parent_version
+        for row in await tx.rows(tx.sql.BASES, (owner.place(span.low), owner.place(span.high))):
+            found.append(base_record(low, snapshot_of(row)))
+    return sorted(found, key=lambda record: record.version)
+
+
+async def seams(tx: Transaction, key: ThreadKey) -> Seams:
+    """The seams of the contract."""
+    stored = await thread(tx, key)
+    return await seams_of(tx, await pieces(tx, stored, stored.row.head)) if stored else Seams()
+
+
+async def seams_of(tx: Transaction, history: list[tuple[StoredThread, Span]]) -> Seams:
+    """The rewinds and the gone versions of a history."""
+    rewinds: list[Rewind] = []
+    gone: list[Range] = []
+    for owner, span in history:
+        bounds = (owner.place(span.low), owner.place(span.high))
+        for sort, version, number in await tx.rows(tx.sql.SEAMS, bounds * 3):
+            if sort == 0:
+                rewinds.append(Rewind(version, number))
+            else:
+                gone.append(Range(number if sort == 1 else owner.row.parent_version, version - 1))
+    return Seams(sorted(rewinds, key=lambda each: each.entry), sorted(gone))
+
+
+async def forks(tx: Transaction, key: ThreadKey) -> list[int]:
+    """The forks of the contract."""
+    stored = await thread(tx, key)
+    return await needed_by_forks(tx, stored.row.uid) if stored else []
+
+
+async def needed_by_forks(tx: Transaction, uid: str) -> list[int]:
+    """The versions of a thread that whatever descends from it needs."""
+    lines: dict[str, StoredThread] = {}
+    parents = [uid]
+    while parents:
+        children = [thread_of(row) for row in await tx.rows(tx.sql.CHILDREN, (parents.pop(),))]
+        parents += [each.row.uid for each in children if each.row.uid not in lines]
+        lines |= {each.row.uid: each for each in children}
+    targets = {name: await _targets(tx, each) for name, each in lines.items()}
+    return needed(uid, [each.row for each in lines.values()], targets)
+
+
+async def _targets(tx: Transaction, stored: StoredThread) -> list[int]:
+    """The versions that rewinds of a thread went back to."""
+    rows = await tx.rows(tx.sql.REWOUND_TO, (stored.place(0), stored.place(VERSIONS)))
+    return [version for (version,) in rows]
 
 
 async def _newest_snapshot(tx: Transaction, history: list[tuple[StoredThread, Span]]) -> Snapshot | None:
@@ -113,7 +184,8 @@ async def entries(
     for owner, span in reversed(await pieces(tx, stored, stored.row.head) if stored else []):
         low = max(span.low, after)
         while low < span.high and (limit is None or len(found) < limit):
-            rows = await tx.rows(tx.sql.ENTRIES, (owner.place(low), owner.place(span.high), _PAGE))
+            page = _PAGE if limit is None or kinds is not None else min(_PAGE, limit - len(found))
+            rows = await tx.rows(tx.sql.ENTRIES, (owner.place(low), owner.place(span.high), page))
             if not rows:
                 break
             low = _onwards(key, low, rows[-1][0])
@@ -154,6 +226,8 @@ async def checkpoints(tx: Transaction, key: ThreadKey, query: CheckpointQuery) -
     if stored is None:
         return found
     history = await pieces(tx, stored, stored.row.head)
+    if query.present:
+        query = without_left(query, await _rewinds(tx, history), stored.row.head)
     places = await _cursors(tx, query)
     names, values = _filters(query)
     for owner, low, high in _below(history, places, query):
@@ -165,6 +239,13 @@ async def checkpoints(tx: Transaction, key: ThreadKey, query: CheckpointQuery) -
                 break
             high = -_onwards(key, -high, -owner.place(marks[-1].entry))
     return found[: query.limit]
+
+
+async def _rewinds(tx: Transaction, history: list[tuple[StoredThread, Span]]) -> list[Rewind]:
+    rows: list[Row] = []
+    for owner, span in history:
+        rows += await tx.rows(tx.sql.REWINDS, (owner.place(span.low), owner.place(span.high)))
+    return [Rewind(entry, to) for entry, to in rows]
 
 
 async def _cursors(tx: Transaction, query: CheckpointQuery) -> list[int]:
@@ -188,7 +269,7 @@ def _below(
 
 
 def _page(query: CheckpointQuery) -> int:
-    return max(_PAGE, query.limit) if query.metadata else query.limit
+    return max(_PAGE, query.limit) if query.metadata or query.left else query.limit
 
 
 def _filters(query: CheckpointQuery) -> tuple[tuple[str, ...], Row]:
@@ -201,7 +282,10 @@ def _whose(user: str | None) -> tuple[str, Row]:
 
 
 def _seen_from(stored: StoredThread, mark: CheckpointRow) -> CheckpointRow:
-    return msgspec.structs.replace(mark, thread_id=stored.row.key.id, user=stored.row.key.user)
+    key = stored.row.key
+    if mark.thread_id == key.id and mark.user == key.user:
+        return mark
+    return msgspec.structs.replace(mark, thread_id=key.id, user=key.user)
 
 
 async def user_checkpoints(
@@ -298,13 +382,14 @@ async def sizes(tx: Transaction, key: ThreadKey | None, disk_bytes: int) -> Size
     lines = (stored.number, stored.number + 1) if stored else bounds
     entry_count, entry_bytes = (await tx.rows(tx.sql.ENTRY_SIZES, bounds))[0]
     snapshot_count, snapshot_bytes = (await tx.rows(tx.sql.SNAPSHOT_SIZES, bounds))[0]
+    composed_count, composed_bytes = (await tx.rows(tx.sql.COMPOSED_SIZES, bounds))[0]
     blob_count, blob_bytes = (0, 0) if key else (await tx.rows(tx.sql.BLOB_SIZES))[0]
     return Sizes(
         threads=(await tx.rows(tx.sql.THREAD_COUNT, lines))[0][0],
         entries=entry_count,
         entry_bytes=entry_bytes,
-        snapshots=snapshot_count,
-        snapshot_bytes=snapshot_bytes,
+        snapshots=snapshot_count + composed_count,
+        snapshot_bytes=snapshot_bytes + composed_bytes,
         checkpoints=(await tx.rows(tx.sql.CHECKPOINT_COUNT, bounds))[0][0],
         blobs=blob_count,
         blob_bytes=blob_bytes,

@@ -1,20 +1,28 @@
-"""Trying again while a server is away: every transaction, not only the save."""
+"""Trying again while a server is away, every transaction and not only the save; and telling of it once."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from perdure.core.errors import InvalidInputError
+from perdure.core.ports import Telemetry
 from perdure.storage.sql.transactions import CommitUnknown, Job, ServerGone, SqlPort, T, Transaction, TryAgain
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
+CALL_TIMEOUT = 30.0  # seconds that a server may take to answer, unless the options say otherwise
+_LONGEST_CALL = 86_400  # more than a day does not fit into what sockets count with everywhere
 # After a commit whose answer was lost: the answer if it stands, None if it does not.
 Landed = Callable[[Transaction, T | None], Coroutine[Any, Any, T | None]]
 
 
 class Retrying:
-    """Runs transactions on a port until one goes through, for at most `seconds`."""
+    """Runs transactions on a port until one goes through, for at most `seconds` after the first that did not.
+
+    The time begins with the failure: a first try that waited in vain for `call_timeout` would else be the last one.
+    """
 
     def __init__(self, port: SqlPort, seconds: float) -> None:
         self._port = port
@@ -43,12 +51,63 @@ class Retrying:
 
     async def patiently(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Anything that may be done twice."""
-        ends, pause = time.monotonic() + self._seconds, FIRST_PAUSE
+        ends, pause = None, FIRST_PAUSE
         while True:
             try:
                 return await attempt()
             except (ServerGone, TryAgain, CommitUnknown) as exc:
-                if time.monotonic() + pause > ends:
+                now = time.monotonic()
+                ends = now + self._seconds if ends is None else ends
+                if now + pause > ends:
                     raise exc.final() from exc.__cause__
             await self._port.pause(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
+
+
+class Outage:
+    """Hears how each use of a server ends, and tells when it goes away and when it is back: once, not at every try."""
+
+    def __init__(self, place: str, telemetry: Telemetry) -> None:
+        self._place = place
+        self._telemetry = telemetry
+        self._lock = threading.Lock()
+        self._since: float | None = None
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            if self._since is not None:
+                self._over()
+        elif isinstance(error, (ServerGone, CommitUnknown)):
+            self._begun(error.reason)
+
+    def _begun(self, reason: str) -> None:
+        with self._lock:  # of several threads one tells
+            known, self._since = self._since is not None, self._since or time.monotonic()
+        if not known:
+            self._telemetry.count("perdure.storage.outages")
+            self._telemetry.log("warning", "the server is away, trying again", place=self._place, error=reason)
+
+    def _over(self) -> None:
+        with self._lock:
+            since, self._since = self._since, None
+        if since is not None:
+            seconds = round(time.monotonic() - since, 3)
+            self._telemetry.log("info", "the server is back", place=self._place, seconds=seconds)
+
+
+def check_call_timeout(seconds: object) -> float | None:
+    """Return how long a server may take to answer, None for ever; raise `InvalidInputError` for what is no time."""
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _LONGEST_CALL:
+        raise InvalidInputError(
+            f"call_timeout must be a number of seconds above 0, at most {_LONGEST_CALL}, or None, not {seconds!r}"
+        )
+    return seconds
+
+
+def no_answer(seconds: float | None) -> str:
+    """What is told of a call that took too long."""
+    return f"no answer within {seconds} s (call_timeout)"

@@ -9,6 +9,7 @@ import msgspec
 from perdure.core.checkpoint import CheckpointMark, CheckpointRow
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.identity import ThreadKey
+from perdure.core.pruning import Record
 from perdure.core.threads import ThreadRow
 from perdure.core.times import MAX_MICROS
 from perdure.core.writes import Snapshot
@@ -131,6 +132,16 @@ def checkpoint_values(thread: int, place: int, row: CheckpointRow) -> Row:
     )  # fmt: skip
 
 
+def record_of(row: Row) -> Record:
+    """A line of the composed table."""
+    return Record(version=row[0], low=row[1], chain=row[2], digest=row[3], payload=row[4])
+
+
 def snapshot_of(row: Row) -> Snapshot:
     """A line of the snapshot table."""
     return Snapshot(version=row[0], chain=row[1], digest=row[2], payload=row[3], base=bool(row[4]))
+
+
+def scope_of(key: ThreadKey) -> bytes:
+    """Whose large values these are: hash of namespace and user."""
+    return bytes.fromhex(ThreadKey(key.namespace, key.user, "").digest())

@@ -110,6 +110,24 @@ CREATE TABLE {t}blob_use (
 """
 
 
+_REWIND = """
+CREATE TABLE {t}rewind (
+  "row"            {place},                    -- thread * 2^32 + version of the entry that went back
+  back_to          {int} NOT NULL              -- the version whose state it went back to
+){table}
+"""
+
+_COMPOSED = """
+CREATE TABLE {t}composed (
+  "row"            {place},                    -- thread * 2^32 + version of the last entry of a pruned range
+  low              {int} NOT NULL,             -- the version before its first
+  chain            {hash} NOT NULL,
+  digest           {hash} NOT NULL,
+  payload          {bytes} NOT NULL            -- one change that does what those of the range did
+){table}
+"""
+
+
 class Index(msgspec.Struct, frozen=True):
     """An index; where a database has no partial ones, it holds all rows."""
 
@@ -152,7 +170,17 @@ STEPS: tuple[SchemaStep, ...] = (
         min_reader=1,
         min_writer=1,
     ),
+    SchemaStep(
+        number=2,
+        why="rewinds, and what stands for pruned ranges",
+        parts=(_REWIND, _COMPOSED),
+        min_reader=2,
+        min_writer=2,
+    ),
 )
+
+
+TABLES = ("meta", "thread", "entry", "snapshot", "checkpoint", "blob", "blob_use", "rewind", "composed")
 
 
 def steps_after(schema: int) -> tuple[SchemaStep, ...]:

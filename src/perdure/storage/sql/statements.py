@@ -13,6 +13,7 @@ ENTRY_COLUMNS = (
 CHECKPOINT_COLUMNS = (
     *("row", "id", "thread", "version", "kind", "status", "note", "agent", "metadata", "parent", "at"),
 )
+COMPOSED_COLUMNS = ("row", "low", "chain", "digest", "payload")
 _CHANGES_STATE = "kind IN ('state.saved', 'state.updated', 'thread.rewound')"
 _CHECKPOINT_FILTERS = {
     "kind": " AND c.kind = ?",
@@ -41,6 +42,7 @@ class Statements:
         self._threads()
         self._entries()
         self._snapshots()
+        self._pruning()
         self._checkpoints()
         self._blobs()
         self._deletion()
@@ -166,6 +168,45 @@ WHERE "row" >= ? AND "row" <= ? ORDER BY "row" DESC LIMIT 1"""
         self.PUT_SNAPSHOT = self.dialect.upsert("snapshot", '"row", base, chain, digest, payload', '"row"', changes)
         self.DROP_SNAPSHOT = f'DELETE FROM {snapshot} WHERE "row" = ? AND base = 0'
 
+    def _pruning(self) -> None:
+        entry, snapshot = self.dialect.table("entry"), self.dialect.table("snapshot")
+        rewind, composed = self.dialect.table("rewind"), self.dialect.table("composed")
+        part = '"row" > ? AND "row" <= ?'
+
+        # Where a log is not one version after the other: rewinds (0), pruned ranges (1) and bases (2).
+        self.SEAMS = f"""SELECT 0, "row" & 4294967295, back_to FROM {rewind} WHERE {part}
+UNION ALL SELECT 1, "row" & 4294967295, low FROM {composed} WHERE {part}
+UNION ALL SELECT 2, "row" & 4294967295, 0 FROM {snapshot} WHERE base = 1 AND {part}"""
+        # Whether the change in this row was pruned, and nothing stands for it there.
+        self.IS_GONE = f"""SELECT 1 FROM {entry} e WHERE e."row" = ? AND length(e.payload) = 0
+  AND NOT EXISTS (SELECT 1 FROM {composed} c WHERE c."row" = e."row")
+  AND NOT EXISTS (SELECT 1 FROM {snapshot} s WHERE s."row" = e."row" AND s.base = 1)"""
+        self.REWOUND_TO = f"SELECT back_to FROM {rewind} WHERE {part}"
+        self.INSERT_REWIND = f'INSERT INTO {rewind} ("row", back_to) VALUES (?, ?)'
+
+        # What is derived from a log, as it stands.
+        self.REWINDS = f'SELECT "row" & 4294967295, back_to FROM {rewind} WHERE {part} ORDER BY "row"'
+        self.DERIVED = f"""SELECT "row" & 4294967295 FROM {snapshot} WHERE base = 0 AND {part} ORDER BY "row\""""
+        self.USES = f"""SELECT b.digest, u.version FROM {self.dialect.table("blob_use")} u
+JOIN {self.dialect.table("blob")} b ON b."row" = u."blob" WHERE u.thread = ?"""
+
+        # What stands for pruned ranges, in order.
+        self.COMPOSED = f"""SELECT "row" & 4294967295, low, chain, digest, payload FROM {composed}
+WHERE {part} ORDER BY "row\""""
+        self.BASES = f"""SELECT "row" & 4294967295, chain, digest, payload, base FROM {snapshot}
+WHERE base = 1 AND {part} ORDER BY "row\""""
+        self.INSERT_COMPOSED = self.dialect.insert("composed", COMPOSED_COLUMNS)
+
+        # A prune: the changes of a range and single entries lose their payload, what lay inside is dropped.
+        self.BLANK_RANGE = f"UPDATE {entry} SET payload = ? WHERE {part} AND {_CHANGES_STATE}"
+        self.BLANK_ENTRY = f'UPDATE {entry} SET payload = ? WHERE "row" = ?'
+        self.DROP_INSIDE = f"DELETE FROM {snapshot} WHERE {part}"
+        self.DROP_COMPOSED = f"DELETE FROM {composed} WHERE {part}"
+        self.UNMARK = f'DELETE FROM {self.dialect.table("checkpoint")} WHERE "row" = ?'
+        self.NEWER_KINDS = f"SELECT DISTINCT kind FROM {entry} WHERE {part}"
+        self.CHILDREN = f"SELECT {self.thread_columns} FROM {self.dialect.table('thread')} WHERE parent = ?"
+        self.FORGET_USES = f"DELETE FROM {self.dialect.table('blob_use')} WHERE thread = ?"
+
     def _checkpoints(self) -> None:
         table = self.dialect.table("checkpoint")
         joined = f'{table} c JOIN {self.dialect.table("thread")} t ON t."row" = c.thread'
@@ -224,6 +265,12 @@ WHERE touched_at <= ? AND NOT EXISTS (SELECT 1 FROM {use} u WHERE u."blob" = {bl
         self.DROP_ENTRIES = f'DELETE FROM {entry} WHERE "row" > ? AND "row" < ?'
         self.DROP_SNAPSHOTS = f'DELETE FROM {self.dialect.table("snapshot")} WHERE "row" > ? AND "row" < ?'
         self.DROP_CHECKPOINTS = f'DELETE FROM {self.dialect.table("checkpoint")} WHERE "row" > ? AND "row" < ?'
+        self.DROP_REWINDS = f'DELETE FROM {self.dialect.table("rewind")} WHERE "row" > ? AND "row" < ?'
+        self.DROP_RECORDS = f'DELETE FROM {self.dialect.table("composed")} WHERE "row" > ? AND "row" < ?'
+        # Making the indexes again: a checkpoint may name the thread and stand elsewhere, or the other way round.
+        self.DROP_THREAD_MARKS = f"DELETE FROM {self.dialect.table('checkpoint')} WHERE thread = ?"
+        self.DROP_DERIVED = f"""DELETE FROM {self.dialect.table("snapshot")}
+WHERE "row" > ? AND "row" < ? AND base = 0"""
         self.DROP_BLOB_USES = f"DELETE FROM {self.dialect.table('blob_use')} WHERE thread = ? AND version > ?"
         self.DROP_THREAD = f'DELETE FROM {thread} WHERE "row" = ?'
 
@@ -233,6 +280,7 @@ WHERE touched_at <= ? AND NOT EXISTS (SELECT 1 FROM {use} u WHERE u."blob" = {bl
         part = 'WHERE "row" >= ? AND "row" < ?'
         self.ENTRY_SIZES = f"{counted} {self.dialect.table('entry')} {part}"
         self.SNAPSHOT_SIZES = f"{counted} {self.dialect.table('snapshot')} {part}"
+        self.COMPOSED_SIZES = f"{counted} {self.dialect.table('composed')} {part}"
         self.CHECKPOINT_COUNT = f"SELECT count(*) FROM {self.dialect.table('checkpoint')} {part}"
         self.BLOB_SIZES = f"{counted} {self.dialect.table('blob')}"
         self.THREAD_COUNT = f"SELECT count(*) FROM {self.dialect.table('thread')} {part} AND name_key IS NOT NULL"

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perdure.core.checkpoint import CheckpointQuery, CheckpointRow
+from perdure.core.derived import Derived
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.identity import ThreadKey
+from perdure.core.pruning import Record
+from perdure.core.seams import Seams
 from perdure.core.threads import Lease, ThreadQuery, ThreadRow
 from perdure.core.transfer import ThreadCopy, check
 from perdure.core.writes import (
@@ -20,9 +23,9 @@ from perdure.core.writes import (
     released,
     renewed,
 )
-from perdure.storage.sql import doubts, reading, transfers, writing
+from perdure.storage.sql import doubts, indexes, reading, transfers, writing
 from perdure.storage.sql.retrying import Landed, Retrying
-from perdure.storage.sql.rows import StoredThread
+from perdure.storage.sql.rows import StoredThread, scope_of
 from perdure.storage.sql.transactions import SqlPort, Transaction
 from perdure.storage.sql.writing import Answer, LineChange
 
@@ -31,6 +34,8 @@ _KNOWN = 10_000  # directory lines remembered; each is checked by the database b
 
 class SqlStorage:
     """Everything of the contract but `setup`, `migration` and `watch`, which belong to each database."""
+
+    reuses_room = True
 
     def __init__(self, port: SqlPort, *, retry_seconds: float = 0.0) -> None:
         self._port = port
@@ -76,6 +81,22 @@ class SqlStorage:
     ) -> list[Entry]:
         return await self._run.read(lambda tx: reading.headers(tx, key, at, until, kinds, limit))
 
+    async def seams(self, key: ThreadKey) -> Seams:
+        return await self._run.read(lambda tx: reading.seams(tx, key), alone=True)
+
+    async def records(self, key: ThreadKey) -> list[Record]:
+        return await self._run.read(lambda tx: reading.records(tx, key))
+
+    async def forks(self, key: ThreadKey) -> list[int]:
+        return await self._run.read(lambda tx: reading.forks(tx, key))
+
+    async def derived(self, key: ThreadKey) -> Derived | None:
+        return await self._run.read(lambda tx: indexes.derived(tx, key))
+
+    async def reindex(self, seen: ThreadRow, made: Derived) -> bool:
+        self._known.pop(seen.key, None)
+        return await self._run.write(lambda tx: indexes.reindex(tx, seen, made))
+
     async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
         return await self._run.write(lambda tx: writing.put_snapshot(tx, key, uid, snapshot))
 
@@ -93,7 +114,10 @@ class SqlStorage:
 
     async def thread(self, key: ThreadKey) -> ThreadRow | None:
         stored = await self._run.read(lambda tx: reading.thread(tx, key), alone=True)
-        return stored.row if stored else None
+        if stored is None:
+            return None
+        self._remember(key, stored)
+        return stored.row
 
     async def find(self, namespace: str, thread_id: str) -> list[ThreadRow]:
         return await self._run.read(lambda tx: reading.find(tx, namespace, thread_id), alone=True)
@@ -146,13 +170,18 @@ class SqlStorage:
         return await self._run.read(lambda tx: reading.due(tx, namespace, now, limit), alone=True)
 
     async def blobs(self, key: ThreadKey, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        return await self._run.read(lambda tx: reading.blobs(tx, writing.scope_of(key), digests), alone=True)
+        return await self._run.read(lambda tx: reading.blobs(tx, scope_of(key), digests), alone=True)
 
     async def sweep_blobs(self, now: int) -> int:
         return await self._run.write(lambda tx: writing.sweep_blobs(tx, now))
 
     async def keep(self, name: str, value: bytes) -> bytes:
         return await self._run.write(lambda tx: writing.keep(tx, name, value))
+
+    async def compact(self) -> int:
+        before = await self._run.patiently(self._port.disk_bytes)
+        await self._run.patiently(self._port.compact)
+        return max(before - await self._run.patiently(self._port.disk_bytes), 0)
 
     async def sizes(self, key: ThreadKey | None = None) -> Sizes:
         disk = await self._run.patiently(self._port.disk_bytes)

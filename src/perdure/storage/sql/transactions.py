@@ -55,6 +55,10 @@ class SqlPort(Protocol):
 
     async def disk_bytes(self) -> int: ...
 
+    async def compact(self) -> None:
+        """Give disk space that nothing uses back to the system."""
+        ...
+
     async def close(self) -> None: ...
 
 

@@ -7,7 +7,8 @@ import msgspec
 from perdure.core.identity import same_owner
 from perdure.core.threads import ThreadRow
 from perdure.core.transfer import ThreadCopy, born, grown, past, standing_until
-from perdure.storage.sql.reading import pieces, thread
+from perdure.storage.sql.pruning import put_record
+from perdure.storage.sql.reading import pieces, seams_of, thread
 from perdure.storage.sql.rows import StoredThread, checkpoint_values, entry_values, thread_of
 from perdure.storage.sql.statements import CHECKPOINT_COLUMNS, ENTRY_COLUMNS
 from perdure.storage.sql.transactions import Transaction
@@ -55,6 +56,8 @@ async def _has_past(tx: Transaction, copy: ThreadCopy) -> bool:
     """Whether the parent is here, of the same user, with the past that the copy has. It cannot be deleted meanwhile."""
     for found in await tx.rows(tx.sql.THREAD_BY_UID_LOCKED, (copy.row.parent_uid,)):
         parent = thread_of(found)
+        if (await seams_of(tx, await pieces(tx, parent, parent.row.head))).is_gone(copy.inherited):
+            return False
         for owner, span in await pieces(tx, parent, copy.inherited):
             if span.low < copy.inherited == span.high and same_owner(parent.row.key, copy.row.key):
                 last = await tx.rows(tx.sql.LAST_CHAIN, (owner.place(copy.inherited),))
@@ -71,6 +74,12 @@ async def _fill(tx: Transaction, stored: StoredThread, copy: ThreadCopy, low: in
     if marks:
         rows = (checkpoint_values(number, stored.place(mark.entry), mark) for mark in marks)
         await tx.fill("checkpoint", CHECKPOINT_COLUMNS, rows)
+    for record in copy.records:
+        if low < record.version <= head:
+            await put_record(tx, stored, record)
+    for rewind in copy.rewinds:
+        if low < rewind.entry <= head:
+            await tx.run(tx.sql.INSERT_REWIND, (stored.place(rewind.entry), rewind.to))
     for blob in copy.blobs:
         if low < blob.version <= head:
             await keep_blob(tx, stored, blob, blob.version, copy.row.updated)

@@ -11,6 +11,7 @@ from perdure.core.entries import Entry
 from perdure.core.errors import NotFoundError
 from perdure.core.forks import same_fork
 from perdure.core.identity import ThreadKey
+from perdure.core.seams import PRUNED
 from perdure.core.threads import NO_PATCH, ThreadRow
 from perdure.core.transfer import CopiedBlob
 from perdure.core.writes import (
@@ -27,6 +28,7 @@ from perdure.core.writes import (
     stamped,
 )
 from perdure.storage.contract import BLOB_GRACE
+from perdure.storage.sql.pruning import check_plan, prune
 from perdure.storage.sql.reading import checkpoint_at, lineage, pieces, thread, written_at
 from perdure.storage.sql.rows import (
     VERSIONS,
@@ -34,15 +36,10 @@ from perdure.storage.sql.rows import (
     checkpoint_values,
     entry_values,
     patch_values,
+    scope_of,
     thread_values,
 )
 from perdure.storage.sql.transactions import Transaction
-
-
-def scope_of(key: ThreadKey) -> bytes:
-    """Whose large values these are: hash of namespace and user."""
-    return bytes.fromhex(ThreadKey(key.namespace, key.user, "").digest())
-
 
 Answer = tuple[Appended, int]  # what became of a write, and the number of the thread's row
 
@@ -59,6 +56,7 @@ async def append(tx: Transaction, write: Write, known: StoredThread | None = Non
 async def _append_to_known(tx: Transaction, write: Write, known: StoredThread) -> Appended | None:
     before = known.row
     simple = write.idem_key is None and write.since is None and write.epoch is None and write.patch is NO_PATCH
+    simple = simple and write.is_plain
     if not simple or before.lease_owner is not None or before.wake_at is not None or not _fits(before, write):
         return None
     after, entries = stamped(before, write)
@@ -85,13 +83,25 @@ async def append_slowly(tx: Transaction, write: Write) -> Answer:
         if standing is not None:
             return standing, stored.number
     before = admit(stored.row if stored else None, write)
+    if stored is not None and write.pruning is not None:
+        await check_plan(tx, stored, write.pruning)
     after, entries = stamped(before, write)
     number = stored.number if stored else await make_thread(tx, after, write)
     mark = checkpoint_row(before, after, write.checkpoint) if write.checkpoint else None
     await _store(tx, StoredThread(number, after), write, entries, mark)
     if stored is not None:
         await move(tx, StoredThread(number, after), patch=write.patch is not NO_PATCH)
+    if not write.is_plain:
+        await _turn(tx, StoredThread(number, after), before.head, write)
     return accepted(before, after, entries, mark), number
+
+
+async def _turn(tx: Transaction, stored: StoredThread, head: int, write: Write) -> None:
+    """What makes a log more than one entry after the other."""
+    if write.back_to is not None:
+        await tx.run(tx.sql.INSERT_REWIND, (stored.place(stored.row.head), write.back_to))
+    if write.pruning is not None:
+        await prune(tx, stored, head, write.pruning)
 
 
 async def _timed(tx: Transaction, write: Write) -> Write:
@@ -222,6 +232,7 @@ async def _forked(tx: Transaction, parent: StoredThread, version: int, target: T
         low, high = owner.place(span.low), owner.place(span.high)
         for (found,) in await tx.rows(tx.sql.LAST_STATE, (low, high)):
             state_version = found
+            await _check_there(tx, parent.row.key, version, owner.place(found))
         for (found,) in await tx.rows(tx.sql.LAST_CHECKPOINT, (low, high)):
             checkpoint = found
         for chain, at in await tx.rows(tx.sql.LAST_CHAIN, (high,)):  # noqa: B007  # the last one counts
@@ -233,6 +244,12 @@ async def _forked(tx: Transaction, parent: StoredThread, version: int, target: T
         head_digest=chain,
         updated=max(target.created, at),
     )
+
+
+async def _check_there(tx: Transaction, key: ThreadKey, version: int, place: int) -> None:
+    """Raise `NotFoundError` when the change that a version shows, at `place`, was pruned."""
+    if await tx.rows(tx.sql.IS_GONE, (place,)):
+        raise NotFoundError(f"version {version} of thread {key.id!r}", PRUNED)
 
 
 async def delete(tx: Transaction, key: ThreadKey) -> str | None:
@@ -255,7 +272,8 @@ async def _freed(tx: Transaction, stored: StoredThread) -> bool:
     needed = (await tx.rows(tx.sql.NEEDED_BY_FORKS, (stored.row.uid,)))[0][0]
     keep = -1 if needed is None else needed
     bounds = (stored.place(keep), (stored.number + 1) * VERSIONS)
-    for statement in (tx.sql.DROP_ENTRIES, tx.sql.DROP_SNAPSHOTS, tx.sql.DROP_CHECKPOINTS):
+    sql = tx.sql
+    for statement in (sql.DROP_ENTRIES, sql.DROP_SNAPSHOTS, sql.DROP_CHECKPOINTS, sql.DROP_REWINDS, sql.DROP_RECORDS):
         await tx.run(statement, bounds)
     await tx.run(tx.sql.DROP_BLOB_USES, (stored.number, keep))
     if needed is None:

@@ -127,6 +127,16 @@ class Connection:
         except BaseException as exc:
             raise self._undone(exc) from exc.__cause__
 
+    def compact(self) -> None:
+        """Write the file anew without its free pages. A kill leaves the old one or the new one."""
+        try:
+            raw = self.raw()
+            self._check_file()
+            raw.execute("VACUUM")
+            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except BaseException as exc:
+            raise self._undone(exc) from exc.__cause__
+
     def _check_file(self) -> None:
         """A file that was removed or replaced under an open store still takes writes, which nobody would ever find."""
         if _identity(self.path) != self._file:

@@ -10,7 +10,7 @@ from typing import Any
 from perdure.core.errors import StorageClosedError
 from perdure.core.ports import Telemetry
 from perdure.storage.ports import Answer, Worker, check_usable, outcome, pause_in_place, pause_on_loop, settle_together
-from perdure.storage.sql.transactions import Job, T
+from perdure.storage.sql.transactions import Job, T, Transaction
 from perdure.storage.sqlite.connection import BEGIN_READ, BEGIN_WRITE, Connection, Outcome
 
 _GROUP = 128  # writes that share one commit at most
@@ -45,6 +45,11 @@ class DirectPort:
 
     async def disk_bytes(self) -> int:
         return disk_bytes(self._connection.path)
+
+    async def compact(self) -> None:
+        check_usable(self._connection.path, self._pid, self._closed)
+        with self._lock:
+            self._connection.compact()
 
     async def pause(self, seconds: float) -> None:
         await pause_in_place(seconds)
@@ -154,6 +159,18 @@ class GroupPort:
     async def disk_bytes(self) -> int:
         return disk_bytes(self._reading.path)
 
+    async def compact(self) -> None:
+        check_usable(self._writing.path, self._pid, self._closed)
+        answer = Answer()
+
+        def work() -> list[Outcome]:
+            self._writing.wait_for_others()
+            return [outcome(self._writing.compact)]
+
+        with self._turn:
+            self._send([(_nothing, answer)], work)
+        await answer.future
+
     async def pause(self, seconds: float) -> None:
         await pause_on_loop(seconds)
 
@@ -167,6 +184,10 @@ class GroupPort:
             connection.close() if self._pid == os.getpid() else connection.forget()
         for _, answer in [each for lane in self._lanes.values() for each in lane]:
             answer.settle(None, StorageClosedError(self._writing.path, "it was closed before this write began"))
+
+
+async def _nothing(tx: Transaction) -> None:
+    """The job of work that is not a transaction."""
 
 
 def disk_bytes(path: str) -> int:

@@ -57,6 +57,9 @@ class SqliteStorage(SqlStorage):
         steps = [run_step(step, DIALECT) for step in steps_after(0)]
         return [text for step in steps for text in ("BEGIN IMMEDIATE", *step, "COMMIT")]
 
+    def compacting(self) -> str:
+        return "writers wait while the file is written anew (VACUUM); it needs as much free disk as the file has"
+
     def watch(self, namespace: str) -> Watch:
         return PollingWatch(self._port.pause)
 

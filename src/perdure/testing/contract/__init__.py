@@ -23,6 +23,7 @@ _PARTS = (
     *("running", "log", "headers", "verdicts", "keys", "restore", "snapshots", "checkpoints", "filters", "directory"),
     *("forks", "deletion", "leases", "watching", "blobs", "keeping", "lifetime", "sizes", "concurrency", "known"),
     "strangers",
+    *("rewinding", "pruning", "derived"),
     *("transfer", "transfer_forks"),
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
@@ -31,6 +32,7 @@ from perdure.testing.contract.blobs import BlobContract  # noqa: E402 (rewritten
 from perdure.testing.contract.checkpoints import CheckpointContract, UserCheckpointContract  # noqa: E402
 from perdure.testing.contract.concurrency import ConcurrencyContract  # noqa: E402
 from perdure.testing.contract.deletion import DeletionContract  # noqa: E402
+from perdure.testing.contract.derived import DerivedContract  # noqa: E402
 from perdure.testing.contract.directory import DirectoryContract, IdentityContract  # noqa: E402
 from perdure.testing.contract.filters import FilterContract  # noqa: E402
 from perdure.testing.contract.forks import ForkContract  # noqa: E402
@@ -41,7 +43,14 @@ from perdure.testing.contract.known import KnownContract, KnownTogetherContract 
 from perdure.testing.contract.leases import DueContract, LeaseContract  # noqa: E402
 from perdure.testing.contract.lifetime import LayoutContract, LifetimeContract, SetSchema  # noqa: E402
 from perdure.testing.contract.log import LogContract  # noqa: E402
+from perdure.testing.contract.pruning import (  # noqa: E402
+    PlanContract,
+    PruneContract,
+    PrunedForkContract,
+    PrunedValueContract,
+)
 from perdure.testing.contract.restore import RestoreContract  # noqa: E402
+from perdure.testing.contract.rewinding import NeededContract, RewindContract  # noqa: E402
 from perdure.testing.contract.running import Contract, Mode, OpenStorage  # noqa: E402
 from perdure.testing.contract.sizes import SizeContract  # noqa: E402
 from perdure.testing.contract.snapshots import SnapshotContract  # noqa: E402
@@ -86,6 +95,13 @@ class StorageContract(
     GrowingContract,
     DamagedCopyContract,
     TransferForkContract,
+    RewindContract,
+    NeededContract,
+    PruneContract,
+    PlanContract,
+    PrunedForkContract,
+    PrunedValueContract,
+    DerivedContract,
 ):
     """The whole contract, but for the layout on disk."""
 

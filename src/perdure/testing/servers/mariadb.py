@@ -24,18 +24,9 @@ _TABLES = ("system_tables", "performance_tables", "system_tables_data")
 
 
 class MariadbServer(Server):
-    """A MariaDB whose user `root` needs no password.
-
-    With `durable=False` it leaves out fsync, for tests that only want to be quick.
-    """
+    """A MariaDB whose user `root` needs no password."""
 
     programs = MARIADB
-
-    def __init__(
-        self, folder: Path | None = None, *, durable: bool = True, settings: Mapping[str, str] | None = None
-    ) -> None:
-        super().__init__(folder, settings=settings)
-        self._durable = durable
 
     @property
     def url(self) -> str:

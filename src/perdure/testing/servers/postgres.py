@@ -27,9 +27,8 @@ host all all {LOOPBACK}/32 scram-sha-256
 class PostgresServer(Server):
     """A PostgreSQL whose superuser needs no password; roles made by `role` do.
 
-    With `durable=False` it leaves out fsync and answers commits early, for tests that only want to be quick: `crash`
-    may then lose the newest of them. With `tls=True` it also speaks TLS, with a
-    certificate of its own making for 127.0.0.1.
+    With `durable=False` it answers commits early, too: `crash` may then lose the newest of them. With `tls=True` it
+    also speaks TLS, with a certificate of its own making for 127.0.0.1.
     """
 
     programs = POSTGRES
@@ -44,8 +43,7 @@ class PostgresServer(Server):
         tls: bool = False,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(folder, settings=settings)
-        self._durable = durable
+        super().__init__(folder, durable=durable, settings=settings)
         self._psql = beside(self._program, "psql", POSTGRES.install)
         self._initdb = beside(self._program, "initdb", POSTGRES.install)
         self._openssl = OPENSSL.find() if tls else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from perdure.testing.servers.binaries import REDIS
@@ -17,12 +16,6 @@ class RedisServer(Server):
     """A Redis that syncs every write, or, with `durable=False`, one that keeps its data only when stopped cleanly."""
 
     programs = REDIS
-
-    def __init__(
-        self, folder: Path | None = None, *, durable: bool = True, settings: Mapping[str, str] | None = None
-    ) -> None:
-        super().__init__(folder, settings=settings)
-        self._durable = durable
 
     @property
     def url(self) -> str:

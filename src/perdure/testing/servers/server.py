@@ -29,17 +29,21 @@ class ServerFailed(RuntimeError):
 class Server(ABC):
     """A real server on a loopback port, with its data in one folder.
 
-    Without a `folder` it makes one in the system's temporary folder and removes it when it is closed. `settings` are
-    the server's own, by their own names. `with server:` starts it and closes it. Raises `ServerMissing` at once if
-    its program is not on this machine.
+    Without a `folder` it makes one in the system's temporary folder and removes it when it is closed. With
+    `durable=False` it leaves out fsync, for tests that only want to be quick. `settings` are the server's own, by
+    their own names. `with server:` starts it and closes it. Raises `ServerMissing` at once if its program is not on
+    this machine.
     """
 
     programs: ClassVar[Programs]
     _stop_signal = signal.SIGTERM  # ends it cleanly
     _quick_signal = signal.SIGKILL  # ends it when nobody needs its data any more
 
-    def __init__(self, folder: Path | None = None, *, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path | None = None, *, durable: bool = True, settings: Mapping[str, str] | None = None
+    ) -> None:
         self._program = self.programs.find()
+        self._durable = durable
         self._account = unprivileged()
         self._settings = dict(settings or {})
         self._given = folder

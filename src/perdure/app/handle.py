@@ -1,0 +1,143 @@
+"""What every part of a thread's face stands on: which thread it is, what was seen of it, how a write is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from perdure.app.parts import Parts
+from perdure.app.users import UserId
+from perdure.checkpoints.requests import Request, Saved
+from perdure.core.checkpoint import Checkpoint, CheckpointMark, check_metadata
+from perdure.core.codec import CannotDecode, decode
+from perdure.core.document import Document
+from perdure.core.errors import (
+    AmbiguousThreadError,
+    CheckpointDamagedError,
+    InvalidInputError,
+    NotFoundError,
+)
+from perdure.core.identity import ThreadKey, check_id, check_label
+from perdure.core.threads import NO_PATCH, ThreadPatch, ThreadRow
+
+ABSENT: Any = object()
+
+
+class Handle:
+    """A thread that is named, and the last state of it that was seen."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        key: ThreadKey,
+        *,
+        named_user: bool,
+        patch: ThreadPatch = NO_PATCH,
+        actor: str | None = None,
+        task: str | None = None,
+    ) -> None:
+        self._parts = parts
+        self._key = key
+        self._resolved = named_user
+        self._patch = patch
+        self._agent = patch.agent
+        self._actor = actor
+        self._task = task
+        self._seen: int | None = None
+        self._uid: str | None = None  # of the thread that was seen
+
+    @property
+    def id(self) -> str:
+        """The id of the thread."""
+        return self._key.id
+
+    @property
+    def user(self) -> UserId | None:
+        """Whose thread it is, once that is known."""
+        return self._parts.users.shown(self._key.user)
+
+    def __repr__(self) -> str:
+        return f"Thread({self._key.id!r}" + (f", user={self.user!r})" if self._key.user else ")")
+
+    async def _found(self) -> ThreadKey:
+        """The key, with the user filled in where the caller named none and exactly one has this id."""
+        await self._parts.ready()
+        if not self._resolved:
+            rows = await self._parts.storage.find(self._key.namespace, self._key.id)
+            if len(rows) > 1:
+                raise AmbiguousThreadError(self._key.id)
+            if rows:
+                self._key, self._resolved = rows[0].key, True
+        return self._key
+
+    async def _row(self, key: ThreadKey) -> ThreadRow:
+        row = await self._parts.storage.thread(key)
+        if row is None:
+            raise NotFoundError(f"thread {self.id!r}", "save or append to it first")
+        return row
+
+    async def _at(self, key: ThreadKey, ref: object) -> Document:
+        row = await self._row(key)
+        version = await self._parts.points.version(row, ref)
+        document = await self._parts.engine.at(key, version)
+        if document.root is None:
+            raise NotFoundError(f"a state at version {version} of thread {self.id!r}")
+        return document
+
+    def _default(self, default: Any, what: str) -> Any:
+        if default is ABSENT:
+            raise NotFoundError(what, "give load a default, or save one first")
+        return default
+
+    def _expected(self, expected: object) -> int | None:
+        if expected is None:
+            return self._seen
+        if type(expected) is not int or expected < 0:
+            raise InvalidInputError(f"expected must be a version (an int from 0 on), not {expected!r}")
+        return expected
+
+    def _saw(self, saved: Saved, wanted: int | None) -> None:
+        """Advance what the handle has seen, unless its write was placed after changes nobody showed it."""
+        done = saved.appended
+        if done.again or (wanted is not None and done.before != wanted):
+            return
+        self._seen, self._uid = done.state_version, done.row.uid
+        self._patch = NO_PATCH
+        self._resolved = True
+
+    def _request(self, mark: CheckpointMark | None, key: str | None) -> Request:
+        checked = None if key is None else check_id(key, "the key")
+        return Request(mark=mark, key=checked, actor=self._actor, patch=self._patch, uid=self._uid)
+
+    def _mark(
+        self, kind: str, status: str | None, note: str | None, metadata: Mapping[str, object] | None
+    ) -> CheckpointMark:
+        return CheckpointMark(
+            id="",
+            kind=check_id(kind, "the checkpoint kind"),
+            status=check_label(status, "status"),
+            note=check_label(note, "note"),
+            agent=self._agent,
+            metadata=check_metadata(self._traced(metadata)),
+        )
+
+    def _traced(self, metadata: Mapping[str, object] | None) -> Mapping[str, object] | None:
+        """The metadata of a point, with who made it and for which task."""
+        traces = {"actor": self._actor, "task_id": self._task}
+        known = {name: value for name, value in traces.items() if value is not None}
+        return {**known, **(metadata or {})} if known else metadata
+
+
+def built(document: Document, thread_id: str) -> Any:
+    encoded = document.close()
+    try:
+        return decode(encoded)
+    except CannotDecode as exc:
+        raise CheckpointDamagedError("(the newest)", thread_id) from exc
+
+
+def checkpoint_of(saved: Saved, user: UserId | None) -> Checkpoint:
+    row = saved.appended.checkpoint
+    if row is None:
+        raise InvalidInputError("the write this key stands for made no checkpoint")
+    return row.public(user)

@@ -1,0 +1,193 @@
+"""Threads out of an export: all of it is read and checked before anything is written anywhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, NamedTuple
+
+import msgspec
+
+from perdure.app.copying import Copied, Progress, copy_threads
+from perdure.app.exporting import listed, port_for
+from perdure.app.servers import Mode
+from perdure.checkpoints.heads import Head
+from perdure.checkpoints.restoring import Restorer
+from perdure.core import blobs, snapshots
+from perdure.core.digest import digest_of, snapshot_digest
+from perdure.core.envelope import seal_quick
+from perdure.core.errors import ExportDamagedError, NotFoundError, PerdureError, SchemaTooNewError
+from perdure.core.identity import ThreadKey, check_id, check_namespace, check_user
+from perdure.core.payload import WholeState, encode_body
+from perdure.core.portable import FormatTooNew, Listed, NotAnExport, Unpacker
+from perdure.core.portable_threads import copies
+from perdure.core.ports import Silence
+from perdure.core.seams import within
+from perdure.core.threads import ThreadRow
+from perdure.core.transfer import ThreadCopy
+from perdure.core.writes import Snapshot
+from perdure.storage.baton import all_laid_down
+from perdure.storage.contract import Storage
+from perdure.storage.drive import drive
+from perdure.storage.file.disk import translated
+from perdure.storage.memory import MemoryStorage
+
+_BUFFER = 1 << 20
+_STEP = 2 << 20  # bytes of a log
+
+
+async def import_file(
+    storage: Storage,
+    path: str | os.PathLike[str],
+    *,
+    namespace: str | None = None,
+    to: str | None = None,
+    user: str | None = None,
+    overwrite: bool = False,
+    mode: Mode = "sync",
+    progress: Progress | None = None,
+) -> list[Copied]:
+    """Put the threads of an export into a storage, and return what became of each.
+
+    The whole file is read and checked first; if anything is wrong, `ExportDamagedError` names the place and nothing is
+    imported. Each thread is then put in one transaction and read back. Again, it changes nothing; an export that has
+    grown brings the thread that stands up to it. `to`, `user` and `namespace` give it another id, owner or namespace;
+    forks are then called `to/fork`. With `overwrite`, a thread with another history is deleted first.
+    """
+    rename = _Rename(
+        None if namespace is None else check_namespace(namespace),
+        None if user is None else check_user(user),
+        None if to is None else check_id(to, "the thread id"),
+    )
+    port = port_for(path, mode)
+    try:
+        source = await port.run(lambda: _read(os.fspath(path), rename))
+    finally:
+        port.close()
+    return await copy_threads(source, storage, overwrite=overwrite, progress=progress)
+
+
+class _Rename(NamedTuple):
+    """How threads are called where they go; None is as in the file."""
+
+    namespace: str | None
+    user: str | None
+    to: str | None
+
+    def __call__(self, key: ThreadKey, *, is_first: bool) -> ThreadKey:
+        name = key.id if self.to is None else self.to if is_first else f"{self.to}/{key.id}"
+        namespace = key.namespace if self.namespace is None else self.namespace
+        return ThreadKey(namespace, key.user if self.user is None else self.user, check_id(name, "the thread id"))
+
+
+def _read(path: str, rename: _Rename) -> MemoryStorage:
+    """The threads of an export, every digest checked and every state folded."""
+    with all_laid_down(), _opened(path) as file:
+        try:
+            return _Loader(rename).load(Unpacker(file))
+        except FormatTooNew as exc:
+            raise SchemaTooNewError(path, str(exc)) from exc
+        except NotAnExport as exc:
+            raise ExportDamagedError(path, exc.place, exc.reason) from exc
+
+
+@contextmanager
+def _opened(path: str) -> Generator[BinaryIO]:
+    try:
+        with open(path, "rb", buffering=_BUFFER) as file:
+            yield file
+    except FileNotFoundError as exc:
+        raise NotFoundError(f"file {path!r}") from exc
+    except OSError as exc:
+        raise translated(exc, path) from exc
+
+
+class _Loader:
+    """Puts the threads of an export into memory, where they are a storage like any other."""
+
+    def __init__(self, rename: _Rename) -> None:
+        self._rename = rename
+        self._memory = MemoryStorage()
+        self._keys: dict[str, ThreadKey] = {}  # by uid as in the file
+        self._ids: dict[str, str] = {}
+        self._uids: dict[str, str] = {}
+
+    def load(self, source: Unpacker) -> MemoryStorage:
+        """Everything that is in the export; raise `NotAnExport`."""
+        found: list[Listed] = []
+        for copy in copies(source.records()):
+            found.append(listed(copy, self._ids))
+            self._ids[copy.row.uid] = copy.row.key.id
+            key = self._rename(copy.row.key, is_first=not self._keys)
+            with _named(copy.row.key):
+                self._put(copy, key)
+        if found != source.contents.threads or not found:
+            raise NotAnExport("the first line", "names other threads than the file has")
+        for key in self._keys.values():
+            with _named(key):
+                self._fold(key)
+        return self._memory
+
+    def _put(self, copy: ThreadCopy, key: ThreadKey) -> None:
+        row = copy.row
+        parent = self._keys.get(row.parent_uid or "")
+        if row.uid in self._keys or key in self._keys.values() or (copy.after and parent is None):
+            raise NotAnExport(f"thread {row.key.id!r}", "stands where it does not belong")
+        self._keys[row.uid], self._uids[row.uid] = key, _uid(row, key)
+        line = msgspec.structs.replace(
+            row, key=key, uid=self._uids[row.uid], parent_uid=self._uids.get(row.parent_uid or "", row.parent_uid)
+        )
+        if copy.after and parent is not None:
+            drive(self._memory.fork(parent, copy.after, _unborn(line)))
+        drive(self._memory.put_thread(msgspec.structs.replace(copy, row=line, spare_uid=None)))
+
+    def _fold(self, key: ThreadKey) -> None:
+        """Fold a state, and keep it where folding it again would take long.
+
+        A long log is folded in steps: in one go, its changes would be in memory several times.
+        """
+        newest = 0
+        for version in self._stops(key):
+            head = drive(Restorer(self._memory, Silence()).restore(key, version))
+            if snapshots.is_due(head.since, head.document.size):
+                drive(self._memory.put_snapshot(key, head.uid or "", _snapshot(head)))
+                drive(self._memory.drop_snapshot(key, newest))
+                newest = version
+
+    def _stops(self, key: ThreadKey) -> Iterator[int]:
+        """Versions of a log about as many bytes apart as may be folded at once, its head at the end."""
+        gone, weight, version = drive(self._memory.seams(key)).gone, 0, 0
+        for entry in drive(self._memory.entries(key)):
+            weight, version = weight + len(entry.payload or b""), entry.version
+            if weight > _STEP and not within(gone, version):
+                yield version
+                weight = 0
+        if weight:
+            yield version
+
+
+def _uid(row: ThreadRow, key: ThreadKey) -> str:
+    """The uid of a thread where it goes: another one for another key, the same one each time."""
+    return row.uid if key == row.key else digest_of(f"{row.uid} {key.digest()}".encode()).hex()[:26]
+
+
+def _unborn(row: ThreadRow) -> ThreadRow:
+    """The line of a fork without entries of its own."""
+    return ThreadRow(key=row.key, uid=row.uid, name=row.name, agent=row.agent, tags=row.tags, created=row.created)
+
+
+def _snapshot(head: Head) -> Snapshot:
+    state, large = blobs.extract(head.document.encoded())
+    payload = seal_quick(encode_body(WholeState(msgspec.Raw(state), [blob.digest for blob in large])))
+    digest = snapshot_digest(head.chain, payload)
+    return Snapshot(version=head.last, chain=head.chain, digest=digest, payload=payload)
+
+
+@contextmanager
+def _named(key: ThreadKey) -> Generator[None]:
+    """What a storage says of a thread that is not as it was written, with the place."""
+    try:
+        yield
+    except (PerdureError, ArithmeticError, LookupError, TypeError, ValueError) as exc:
+        raise NotAnExport(f"thread {key.id!r}", f"is not as it was written ({exc})") from exc

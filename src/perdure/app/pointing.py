@@ -1,0 +1,76 @@
+"""Which point a caller means: a text ref, a checkpoint, a thread, or a thread and a ref."""
+
+from __future__ import annotations
+
+from perdure.app.comparing import Place
+from perdure.app.parts import Parts
+from perdure.app.thread import Thread
+from perdure.app.users import UserId
+from perdure.core import refs
+from perdure.core.checkpoint import Checkpoint
+from perdure.core.errors import InvalidInputError, InvalidRefError, NotFoundError
+from perdure.core.identity import ThreadKey, check_id
+
+
+class Pointing:
+    """Finds the places that are named in one namespace; with a user, only that user's."""
+
+    def __init__(self, parts: Parts, namespace: str, user: UserId | None) -> None:
+        self._parts = parts
+        self._namespace = namespace
+        self._named = user is not None
+        self._user = parts.users.key(user)
+
+    async def place(self, point: object) -> Place:
+        """The place of a point; raise `InvalidInputError` for what cannot be one, `NotFoundError` for another's."""
+        place = await self._place(point)
+        if self._named and place.key.user != self._user:
+            raise NotFoundError(f"thread {place.key.id!r}")
+        return place
+
+    async def _place(self, point: object) -> Place:
+        if isinstance(point, str):
+            return await self._text(point)
+        if isinstance(point, Checkpoint):
+            return await self._checkpoint(point.id)
+        if isinstance(point, tuple) and len(point) == 2:
+            return Place(await self._key(point[0]), point[1])
+        return Place(await self._key(point))
+
+    async def _text(self, text: str) -> Place:
+        if isinstance(_ref(text), refs.AtCheckpoint):
+            return await self._checkpoint(text.removeprefix("@"))
+        thread, ref = refs.split(text)
+        return Place(await self._key(thread), None if ref is None else text[len(thread) :])
+
+    async def _checkpoint(self, checkpoint_id: str) -> Place:
+        await self._parts.ready()
+        user = self._user if self._named else None
+        row = await self._parts.storage.checkpoint(self._namespace, user, checkpoint_id)
+        if row is None:
+            raise NotFoundError(f"checkpoint {checkpoint_id}")
+        return Place(ThreadKey(self._namespace, row.user, row.thread_id), checkpoint_id)
+
+    async def _key(self, thread: object) -> ThreadKey:
+        if isinstance(thread, Thread):
+            return await _key_of(thread, self._parts)
+        if not isinstance(thread, str):
+            raise InvalidInputError(
+                f"{thread!r} is no point: give 'thread@ref', a checkpoint, a thread, or a thread and a ref"
+            )
+        key = ThreadKey(self._namespace, self._user, check_id(thread, "the thread id"))
+        return await _key_of(Thread(self._parts, key, named_user=self._named), self._parts)
+
+
+async def _key_of(thread: Thread, parts: Parts) -> ThreadKey:
+    # Another store may be driven by another loop, or take turns with another baton.
+    if thread._parts is not parts:  # pyright: ignore[reportPrivateUsage]  # its face is for users
+        raise InvalidInputError(f"{thread!r} is a thread of another store")
+    return await thread._found()  # pyright: ignore[reportPrivateUsage]
+
+
+def _ref(text: str) -> refs.Ref | None:
+    try:
+        return refs.parse(text)
+    except InvalidRefError:
+        return None

@@ -1,0 +1,172 @@
+"""Making the records of a prune: a walk through the log that stops at the end of each range."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw
+
+from perdure.checkpoints.logs import Log
+from perdure.core import blobs
+from perdure.core.blobs import Blob
+from perdure.core.checkpoint import CheckpointMark
+from perdure.core.compose import compose
+from perdure.core.conversation import MESSAGE_PATH, Conversation, list_at
+from perdure.core.cuts import Cut
+from perdure.core.delta import delta
+from perdure.core.digest import GENESIS, body_of, snapshot_digest
+from perdure.core.document import Document
+from perdure.core.entries import Entry, EntryKind
+from perdure.core.envelope import seal_packed
+from perdure.core.errors import EntryDamagedError
+from perdure.core.fold import Step, walk, with_bodies
+from perdure.core.following import Following
+from perdure.core.ops import Op, Ops
+from perdure.core.payload import WholeState, encode_body
+from perdure.core.pruning import Composed, Record, Talk, is_blank
+from perdure.core.seams import Seams
+from perdure.core.steps import Path
+from perdure.storage.contract import Storage
+
+
+class Made(msgspec.Struct, frozen=True):
+    """A record, and the large values that are new with it."""
+
+    record: Record
+    large: list[Blob]
+
+
+class _Open(msgspec.Struct):
+    """A range that the walk is inside of."""
+
+    cut: Cut
+    chain: bytes  # before it
+    before: Document
+    said: Conversation
+    deltas: list[Ops] = []
+    turned: bool = False  # a rewind in it goes back to before it
+
+
+class Composer:
+    """Walks once through a log and makes a record for each cut."""
+
+    def __init__(self, storage: Storage, log: Log, *, keep_messages: bool, path: Path = MESSAGE_PATH) -> None:
+        self._storage = storage
+        self._log = log
+        self._keep = keep_messages
+        self._path = path
+        self._document = Document()
+        self._following = Following(path, Seams(log.rewinds, [each.gone for each in log.records]).targets())
+
+    async def make(self, cuts: list[Cut]) -> list[Made]:
+        """The records of these ranges, in order."""
+        name, log = self._log.row.key.id, self._log
+        first = {cut.states[0]: cut for cut in cuts}
+        made: list[Made] = []
+        inside: _Open | None = None
+        chain = GENESIS
+        for entry, found in walk(name, log.entries, log.records):
+            step = None if found is None else await self._whole(found)
+            if step is not None and entry.version in first:
+                inside = self._begin(first[entry.version], chain)
+            self._take(entry, step, inside)
+            if inside is not None and entry.version == inside.cut.high and step is not None:
+                made.append(self._record(entry, step, inside))
+                inside = None
+            chain = entry.chain
+        return made
+
+    async def _whole(self, step: Step) -> Step:
+        if not step.blobs:
+            return step
+        found = await self._storage.blobs(self._log.row.key, step.blobs)
+        return with_bodies(step, {digest: blobs.checked(digest, payload) for digest, payload in found.items()})
+
+    def _begin(self, cut: Cut, chain: bytes) -> _Open:
+        before = Document() if cut.whole else Document.of(self._document.encoded())
+        return _Open(cut, chain, before, Conversation(self._path) if cut.whole else self._following.now.copy(), [])
+
+    def _take(self, entry: Entry, step: Step | None, inside: _Open | None) -> None:
+        """Bring the state and the conversation up to an entry."""
+        if isinstance(step, WholeState):
+            self._document = Document(step.state)
+        elif step is not None:
+            self._document.fold(step.ops)
+            if inside is not None:
+                inside.deltas.append(step.ops)
+                inside.turned = inside.turned or (step.to is not None and step.to <= inside.cut.low)
+        if step is not None:
+            self._following.take(step)
+        elif entry.kind is EntryKind.MESSAGE_ADDED and not is_blank(entry):
+            self._following.said(Raw(body_of(self._log.row.key.id, entry)))
+        self._following.passed(entry.version)
+
+    def _record(self, entry: Entry, step: Step, inside: _Open) -> Made:
+        cut = inside.cut
+        if cut.whole:
+            body, large = self._base(step)
+        else:
+            body, large = self._composed(step, inside)
+        payload = seal_packed(body)
+        record = Record(
+            low=cut.low,
+            version=cut.high,
+            chain=entry.chain,
+            digest=snapshot_digest(entry.chain, payload),
+            payload=payload,
+            whole=cut.whole,
+            blobs=tuple(blob.digest for blob in large),
+        )
+        return Made(record, large)
+
+    def _base(self, step: Step) -> tuple[bytes, list[Blob]]:
+        encoded = self._document.encoded()
+        state, large = blobs.extract(encoded)
+        simple = Conversation(self._path)
+        simple.replace(list_at(Raw(encoded), self._path))
+        talk = self._talk(simple, None)
+        digests = [blob.digest for blob in large]
+        return encode_body(WholeState(Raw(state), digests, 0, True, _mark(step), talk)), large
+
+    def _composed(self, step: Step, inside: _Open) -> tuple[bytes, list[Blob]]:
+        ops = self._checked_ops(inside)
+        to = None if isinstance(step, WholeState) else step.to
+        before = None if inside.turned or to is not None else inside.said.talk()
+        simple = inside.said.copy()
+        simple.follow(ops)
+        content = Composed(inside.cut.low, inside.chain, ops, _mark(step), to, [], self._talk(simple, before))
+        body, large = blobs.extract(encode_body(content))
+        if large:
+            digests = [blob.digest for blob in large]
+            left = msgspec.msgpack.decode(body, type=Composed)
+            body = encode_body(msgspec.structs.replace(left, blobs=digests))
+        return body, large
+
+    def _checked_ops(self, inside: _Open) -> list[Op]:
+        """One change from the beginning of the range to its end. What it leads to is compared before it is believed."""
+        goal = self._document.encoded()
+        ops = compose(*inside.deltas)
+        if _leads(inside.before, ops, goal):
+            return ops
+        ops, _ = delta(Document.of(inside.before.encoded()), goal)
+        if not _leads(inside.before, ops, goal):
+            raise EntryDamagedError(self._log.row.key.id, inside.cut.high, "cannot be reached by one change")
+        return ops
+
+    def _talk(self, simple: Conversation, before: Talk | None) -> Talk | None:
+        """What to keep of the conversation beside the change; None when the change tells it all."""
+        now = self._following.now
+        if simple.messages() == now.messages() and simple.talk().listed == now.talk().listed:
+            return None
+        talk = now.talk(before)
+        return talk if self._keep else msgspec.structs.replace(talk, lost=[])
+
+
+def _leads(before: Document, ops: list[Op], goal: bytes) -> bool:
+    """Whether a change leads to a state; the order of keys is no difference."""
+    there = Document.of(before.encoded())
+    there.fold(ops)
+    return there.encoded() == goal or not delta(there, goal)[0]
+
+
+def _mark(step: Step) -> CheckpointMark | None:
+    return step.mark

@@ -1,0 +1,120 @@
+"""A whole thread read for work on it: its log, what points at it, and what stands for what is gone."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+
+import msgspec
+
+from perdure.checkpoints.travel import Travel
+from perdure.core.checkpoint import MAX_LIMIT, CheckpointMark, CheckpointQuery, CheckpointRow
+from perdure.core.cuts import state_at
+from perdure.core.entries import Entry, EntryKind
+from perdure.core.pruning import Record, standing_for
+from perdure.core.retention import Point
+from perdure.core.seams import Range, Rewind
+from perdure.core.threads import ThreadRow
+from perdure.storage.contract import Storage
+
+
+class Log(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything of a thread, its parents' part of the history included."""
+
+    row: ThreadRow
+    entries: list[Entry]
+    records: list[Record]
+    rewinds: list[Rewind]
+    marks: list[CheckpointRow]  # of its own entries, oldest first
+    tags: dict[str, int]
+    cleared: set[str]
+    forks: list[int]  # versions that forks need
+
+    @property
+    def steps(self) -> list[Range]:
+        """The thread's own changes that are there, each with the version before it."""
+        found: list[Range] = []
+        for entry in self.own:
+            record = standing_for(self.records, entry.version) if entry.changes_state else None
+            if entry.changes_state and (record is None or record.version == entry.version):
+                found.append(Range(record.low if record else entry.version - 1, entry.version))
+        return found
+
+    @property
+    def own(self) -> list[Entry]:
+        """The entries that are stored with this thread."""
+        return [entry for entry in self.entries if entry.version > self.row.parent_version]
+
+    def pauses(self) -> list[int]:
+        """The versions at which somebody is still being asked."""
+        opened = [entry.version for entry in self.entries if entry.kind is EntryKind.PAUSE_OPENED]
+        decided = sum(entry.kind is EntryKind.PAUSE_DECIDED for entry in self.entries)
+        return opened[decided:]
+
+    def points(self) -> list[Point]:
+        """What retention decides about: the checkpoints, or every state of a thread that has none."""
+        states = [step.high for step in self.steps]
+        marks = self.marks or [_implicit(self.row, entry) for entry in self.own if entry.version in set(states)]
+        held = {state_at(states, version): "forked from" for version in self.forks}
+        held |= {state_at(states, version): "paused" for version in self.pauses()}
+        weights = _weights(self.own, [mark.entry for mark in marks])
+        return [self._point(mark, states, held, weight) for mark, weight in zip(marks, weights, strict=True)]
+
+    def _point(self, row: CheckpointRow, states: list[int], held: dict[int, str], size: int) -> Point:
+        mark, state = row.mark, state_at(states, row.version)
+        tags = tuple(sorted(name for name, version in self.tags.items() if state_at(states, version) == state))
+        return Point(
+            id=mark.id,
+            thread=self.row.uid,
+            thread_id=row.thread_id,
+            user=row.user,
+            agent=mark.agent,
+            kind=mark.kind,
+            status=mark.status,
+            version=row.version,
+            entry=row.entry,
+            micros=row.micros,
+            size=size,
+            tags=tags,
+            cleared=mark.id in self.cleared,
+            held=held.get(state),
+        )
+
+
+def _weights(entries: Iterable[Entry], ends: list[int]) -> list[int]:
+    """The bytes of the entries up to each of these versions, after the one before it."""
+    weights = [0] * len(ends)
+    for entry in entries:
+        at = bisect_left(ends, entry.version)
+        if at < len(ends):
+            weights[at] += len(entry.payload or b"")
+    return weights
+
+
+def _implicit(row: ThreadRow, entry: Entry) -> CheckpointRow:
+    """A state that no checkpoint names."""
+    mark = CheckpointMark(id=f"@{entry.version}", kind="version", agent=row.agent)
+    return CheckpointRow(
+        mark=mark, thread_id=row.key.id, user=row.key.user, version=entry.version, entry=entry.version, parent=None,
+        micros=entry.micros,
+    )  # fmt: skip
+
+
+async def read(storage: Storage, travel: Travel, row: ThreadRow, *, payloads: bool = True) -> Log:
+    """Read a thread as it stands at the head that its line names; without payloads it is quick, and weighs nothing."""
+    if payloads:
+        entries = await storage.entries(row.key, limit=row.head)
+    else:
+        entries = (await storage.headers(row.key, at=row.head, limit=MAX_LIMIT))[::-1]
+    marks = await storage.checkpoints(row.key, CheckpointQuery(limit=MAX_LIMIT))
+    own = [mark for mark in reversed(marks) if row.parent_version < mark.entry <= row.head]
+    return Log(
+        row=row,
+        entries=entries,
+        records=await storage.records(row.key),
+        rewinds=(await storage.seams(row.key)).rewinds,
+        marks=own,
+        tags=await travel.tags(row),
+        cleared=await travel.cleared(row),
+        forks=await storage.forks(row.key),
+    )

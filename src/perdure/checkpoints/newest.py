@@ -1,0 +1,121 @@
+"""The newest point that really restores: what is damaged on the way to it is skipped, and told."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from perdure.checkpoints.engine import Engine
+from perdure.checkpoints.points import Points
+from perdure.checkpoints.reading import read_log
+from perdure.core import indexing, said
+from perdure.core.checkpoint import Checkpoint, CheckpointQuery, CheckpointRow
+from perdure.core.codec import CannotDecode, decode_tagged
+from perdure.core.errors import (
+    CheckpointDamagedError,
+    DamagedError,
+    EntryDamagedError,
+    NotFoundError,
+    PerdureError,
+)
+from perdure.core.identity import ThreadKey
+from perdure.core.pruning import is_blank
+from perdure.core.threads import ThreadRow
+from perdure.core.verification import Damage, Finder
+from perdure.storage.contract import Storage
+
+_PAGE = 50
+
+
+class Latest(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest intact checkpoint, and what was skipped on the way to it."""
+
+    checkpoint: Checkpoint
+    skipped: list[Damage] = []
+
+    def __str__(self) -> str:
+        words = f"{self.checkpoint.id} (@{self.checkpoint.version}, {self.checkpoint.kind})"
+        return "\n".join([words, *(f"  skipped  {each}" for each in self.skipped)])
+
+
+class Newest:
+    """Looks for intact points of threads."""
+
+    def __init__(self, storage: Storage, points: Points, engine: Engine) -> None:
+        self._storage = storage
+        self._points = points
+        self._engine = engine
+
+    async def find(
+        self, row: ThreadRow, *, kind: str | None = None, status: str | None = None
+    ) -> tuple[CheckpointRow, list[Damage]]:
+        """The newest intact checkpoint of the lineage, with what was skipped; raise `NotFoundError` without one."""
+        finder = Finder(row.key)
+        await self._check_head(row, finder)
+        async for mark in self._listed(row, CheckpointQuery(kind=kind, status=status, limit=_PAGE)):
+            try:
+                await self._check(row, mark)
+            except (DamagedError, NotFoundError) as exc:
+                self._skip(finder, mark, exc)
+            else:
+                return mark, finder.found
+        why = f"; {len(finder.found)} damaged, the newest: {finder.found[0]}" if finder.found else ""
+        raise NotFoundError(f"an intact checkpoint of thread {row.key.id!r}", f"run `perdure verify`{why}")
+
+    async def _check_head(self, row: ThreadRow, finder: Finder) -> None:
+        """A directory line that does not fit its log may hide newer points."""
+        newest = await self._storage.headers(row.key)
+        if row.head and (not newest or newest[0].chain != row.head_digest):
+            finder.add("directory line", "does not name the newest entry: newer points may be hidden", derived=True)
+
+    async def _listed(self, row: ThreadRow, query: CheckpointQuery) -> AsyncIterator[CheckpointRow]:
+        left = tuple((await self._storage.seams(row.key)).left(row.head))
+        query = msgspec.structs.replace(query, left=left)
+        while page := await self._storage.checkpoints(row.key, query):
+            for mark in page:
+                yield mark
+            query = msgspec.structs.replace(query, before=page[-1].mark.id)
+
+    async def _check(self, row: ThreadRow, mark: CheckpointRow) -> None:
+        """Raise unless the index tells the truth about a checkpoint and its state can be read."""
+        name = mark.mark.id
+        entries = await read_log(self._storage, row.key, mark.entry - 1, 1)
+        records = await self._storage.records(row.key) if any(map(is_blank, entries)) else []
+        found = said.read(row.key.id, entries, records).marks.get(mark.entry)
+        if found is None or indexing.differs(row, entries[0], found, mark):
+            raise CheckpointDamagedError(name, row.key.id)
+        document = await self._engine.at(row.key, mark.version)
+        if document.root is None:
+            raise CheckpointDamagedError(name, row.key.id)
+        try:
+            decode_tagged(document.close())
+        except CannotDecode as exc:
+            raise CheckpointDamagedError(name, row.key.id) from exc
+
+    def _skip(self, finder: Finder, mark: CheckpointRow, exc: PerdureError) -> None:
+        finder.add(f"checkpoint {mark.mark.id}", f"cannot be restored: {exc}", mark.version)
+        telemetry, fields = self._engine.telemetry, {"thread": mark.thread_id, "checkpoint": mark.mark.id}
+        telemetry.log("warning", "a damaged checkpoint was skipped", **fields, error=str(exc))
+        telemetry.count("perdure.checkpoints.damaged")
+
+    async def advised(self, key: ThreadKey, error: DamagedError) -> DamagedError:
+        """The same error, naming the newest intact point where there is one."""
+        try:
+            if isinstance(error, EntryDamagedError) and error.intact is None:
+                return await self._before(key, error)
+            row = await self._storage.thread(key)
+            if row is not None and isinstance(error, CheckpointDamagedError) and error.intact is None:
+                mark, _ = await self.find(row)
+                return CheckpointDamagedError(error.checkpoint_id, error.thread_id, intact=mark.mark.id)
+        except PerdureError:
+            pass  # there is nothing better to say than what is known
+        return error
+
+    async def _before(self, key: ThreadKey, error: EntryDamagedError) -> DamagedError:
+        """The newest state before a damaged entry."""
+        states = await self._points.states(key, at=error.version - 1)
+        if not states:
+            return error
+        await self._engine.at(key, states[0].version)
+        return EntryDamagedError(error.thread_id, error.version, error.reason, intact=states[0].version)

@@ -1,0 +1,180 @@
+"""Going back and forth in a thread: what a rewind would leave behind, and the view of everything that happened."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from perdure.core.checkpoint import MAX_LIMIT, CheckpointQuery, CheckpointRow
+from perdure.core.codec import CannotDecode, decode_tagged
+from perdure.core.digest import body_of
+from perdure.core.entries import STATE_KINDS, Entry, EntryKind
+from perdure.core.errors import NotFoundError
+from perdure.core.identity import ThreadKey
+from perdure.core.pruning import is_blank
+from perdure.core.seams import Range, within
+from perdure.core.threads import ThreadRow
+from perdure.core.times import to_datetime
+from perdure.storage.contract import Storage
+
+_TOOLS = (EntryKind.TOOL_STARTED, EntryKind.TOOL_FINISHED, EntryKind.TOOL_FAILED)
+
+
+class Rewinding(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rewind leaves behind. Nothing of it is erased: `redo` goes back to it."""
+
+    thread_id: str
+    to: int  # the version whose state becomes the newest
+    version: int  # the newest version before the rewind
+    entries: int  # that are left behind
+    kinds: dict[str, int]  # … by kind
+    checkpoints: list[str]  # ids of those left behind, newest first
+    effects: list[str]  # tools among them that ran: what they did outside is not undone
+    checkpoint: str | None = None  # the one that the rewind made
+
+    def __str__(self) -> str:
+        left = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items()) or "nothing"
+        words = f"rewind {self.thread_id!r} from @{self.version} to @{self.to}: leaves {left}"
+        return words + (f"; not undone: {', '.join(self.effects)}" if self.effects else "")
+
+
+class TimelineItem(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry as an auditor sees it."""
+
+    version: int
+    kind: str
+    at: datetime
+    actor: str | None
+    bytes: int  # of its payload, 0 when it was pruned
+    pruned: bool
+    left: bool  # off the lineage: a rewind went back before it
+    checkpoint: str | None = None
+    checkpoint_kind: str | None = None
+    status: str | None = None
+    note: str | None = None
+    rewound_to: int | None = None
+
+    def __str__(self) -> str:
+        signs = [_plain(self.checkpoint_kind), _plain(self.status), self.note and repr(self.note)]
+        signs += [f"to @{self.rewound_to}" if self.rewound_to is not None else None, "pruned" if self.pruned else None]
+        words = " ".join(str(sign) for sign in signs if sign)
+        when, who = self.at.isoformat(sep=" ", timespec="seconds"), _plain(self.actor) or "-"
+        return f"{'~' if self.left else ' '}@{self.version:<6} {when} {who:<12} {self.kind:<18} {self.bytes:>8} {words}"
+
+
+def _plain(text: str | None) -> str | None:
+    """A text for a terminal, which must not obey what somebody wrote into a name."""
+    return text if text is None or text.isprintable() else repr(text)
+
+
+class Travel:
+    """Looks at the past of threads on a storage."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    async def preview(self, row: ThreadRow, to: int) -> Rewinding:
+        """What a rewind to a version would leave behind."""
+        left = tuple((await self._storage.seams(row.key)).left(row.head))
+        found = await self._storage.entries(row.key, after=to)
+        dropped = [entry for entry in found if entry.version <= row.head and not within(left, entry.version)]
+        kinds: dict[str, int] = {}
+        for entry in dropped:
+            kinds[entry.kind.value] = kinds.get(entry.kind.value, 0) + 1
+        marks = await self._storage.checkpoints(row.key, CheckpointQuery(limit=MAX_LIMIT, left=left))
+        return Rewinding(
+            thread_id=row.key.id,
+            to=to,
+            version=row.head,
+            entries=len(dropped),
+            kinds=kinds,
+            checkpoints=[mark.mark.id for mark in marks if mark.entry > to],
+            effects=_effects(row.key, dropped),
+        )
+
+    async def parent_of(self, row: ThreadRow, version: int) -> str | None:
+        """The checkpoint that one built on this version comes after."""
+        newer = (Range(version, row.head),)
+        marks = await self._storage.checkpoints(row.key, CheckpointQuery(limit=1, left=newer))
+        return marks[0].mark.id if marks else None
+
+    async def last_rewind(self, row: ThreadRow) -> int:
+        """The version that a redo goes back to; raise `NotFoundError` when the newest change is no rewind."""
+        newest = await self._storage.headers(row.key, kinds=tuple(STATE_KINDS))
+        if not newest or newest[0].kind is not EntryKind.THREAD_REWOUND:
+            raise NotFoundError(f"a rewind of thread {row.key.id!r} to redo", "its newest change is not one")
+        before = await self._storage.headers(row.key, at=newest[0].version - 1, kinds=tuple(STATE_KINDS))
+        if not before:
+            raise NotFoundError(f"a state of thread {row.key.id!r} before its rewind")
+        return before[0].version
+
+    async def timeline(self, row: ThreadRow, after: int, limit: int) -> list[TimelineItem]:
+        """Everything that happened, oldest first."""
+        seams = await self._storage.seams(row.key)
+        left, rewinds = seams.left(row.head), {each.entry: each.to for each in seams.rewinds}
+        marks = {mark.entry: mark for mark in await self._marks(row)}
+        entries = await self._storage.entries(row.key, after=after, limit=limit)
+        return [
+            _item(entry, marks.get(entry.version), rewinds.get(entry.version), within(left, entry.version))
+            for entry in entries
+        ]
+
+    async def tags(self, row: ThreadRow) -> dict[str, int]:
+        """The tags of a thread, and the version each of them names."""
+        found: dict[str, int | None] = {}
+        for said in await self._said(row, EntryKind.CHECKPOINT_TAGGED):
+            found[said["name"]] = said["version"]
+        return {name: version for name, version in found.items() if version is not None}
+
+    async def cleared(self, row: ThreadRow) -> set[str]:
+        """The ids of checkpoints that were said to be no longer needed."""
+        return {said["id"] for said in await self._said(row, EntryKind.CHECKPOINT_CLEARED)}
+
+    async def _said(self, row: ThreadRow, kind: EntryKind) -> list[dict[str, Any]]:
+        """What the entries of one kind say, oldest first. They are few: only theirs of all payloads are read."""
+        headers = await self._storage.headers(row.key, kinds=[kind], limit=MAX_LIMIT)
+        found: list[dict[str, Any]] = []
+        for header in reversed(headers):
+            for entry in await self._storage.entries(row.key, after=header.version - 1, limit=1):
+                found.append(decode_tagged(body_of(row.key.id, entry)))
+        return found
+
+    async def _marks(self, row: ThreadRow) -> list[CheckpointRow]:
+        return await self._storage.checkpoints(row.key, CheckpointQuery(limit=MAX_LIMIT))
+
+
+def _item(entry: Entry, mark: CheckpointRow | None, to: int | None, left: bool) -> TimelineItem:
+    said = mark.mark if mark else None
+    return TimelineItem(
+        version=entry.version,
+        kind=entry.kind.value,
+        at=to_datetime(entry.micros),
+        actor=entry.actor,
+        bytes=len(entry.payload or b""),
+        pruned=is_blank(entry),
+        left=left,
+        checkpoint=said.id if said else None,
+        checkpoint_kind=said.kind if said else None,
+        status=said.status if said else None,
+        note=said.note if said else None,
+        rewound_to=to,
+    )
+
+
+def _effects(key: ThreadKey, entries: list[Entry]) -> list[str]:
+    """The names of tools that ran, in order, each once."""
+    names = [_tool(key, entry) for entry in entries if entry.kind in _TOOLS]
+    return list(dict.fromkeys(names))
+
+
+def _tool(key: ThreadKey, entry: Entry) -> str:
+    if is_blank(entry):
+        return f"a tool at @{entry.version}"
+    try:
+        body: Any = decode_tagged(body_of(key.id, entry))
+    except CannotDecode:
+        body = None
+    name = body.get("name") if isinstance(body, dict) else None
+    return str(name) if name else f"a tool at @{entry.version}"

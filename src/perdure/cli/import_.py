@@ -1,0 +1,66 @@
+"""`perdure import URL FILE`: the threads of an export into a storage."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from perdure.app.copying import Outcome
+from perdure.app.importing import import_file
+from perdure.app.options import UserIdType
+from perdure.cli.copy import tell_outcomes
+from perdure.cli.opened import Output, as_json, opened, telling
+from perdure.storage.drive import drive
+
+
+def import_(
+    url: str,
+    file: str,
+    /,
+    *,
+    to: str | None = None,
+    user: str | None = None,
+    overwrite: bool = False,
+    namespace: str | None = None,
+    schema: str | None = None,
+    user_id_type: UserIdType | None = None,
+    output: Output = "text",
+) -> int:
+    """Add the threads of an export to a storage.
+
+    The whole file is checked first; if anything is wrong, nothing is imported. Each thread is put in one transaction
+    and read back. Again, it changes nothing; an export that has grown brings the thread up to date.
+
+    Parameters
+    ----------
+    url
+        The address of the storage; it is set up if it is empty.
+    file
+        The export.
+    to
+        Another id for the thread; its forks are then called TO/FORK.
+    user
+        Another owner; "" for nobody.
+    overwrite
+        Whether a thread of the same id with another history is deleted first.
+    namespace
+        Another namespace.
+    schema
+        PostgreSQL: the schema of the tables.
+    user_id_type
+        Servers: the type of user ids.
+    output
+        For people, or for programs.
+    """
+    console = Console(highlight=False)
+    with opened(url, schema, user_id_type, "auto") as storage, telling(console, output) as tell:
+        work = import_file(
+            storage, file, namespace=namespace, to=to, user=user, overwrite=overwrite,
+            progress=lambda count, total, _: tell(count, total),
+        )  # fmt: skip
+        done = drive(work)
+    if output == "text":
+        tell_outcomes(console, done, "imported")
+    else:
+        console.print(Text(as_json(done)), soft_wrap=True)
+    return 1 if any(each.outcome is Outcome.REFUSED for each in done) else 0

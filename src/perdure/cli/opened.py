@@ -1,0 +1,66 @@
+"""What commands on one storage share: opening it, telling how far the work is, and answers for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Annotated, Any, Literal
+
+import msgspec
+from cyclopts import Parameter
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from perdure.app.opening import parse, plain_storage
+from perdure.app.options import UserIdType, given
+from perdure.core.errors import AmbiguousThreadError, NotFoundError
+from perdure.core.identity import ThreadKey, check_id
+from perdure.core.threads import ThreadRow
+from perdure.storage.contract import Migrate, Storage
+from perdure.storage.drive import drive
+
+Output = Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])]
+
+
+@contextmanager
+def opened(
+    url: str, schema: str | None, user_id_type: UserIdType | None, migrate: Migrate = "check"
+) -> Generator[Storage]:
+    """The storage at an address; one that is not there is made only with "auto"."""
+    address = parse(url)
+    storage = plain_storage(address, given({"schema": schema, "user_id_type": user_id_type}, address.scheme))
+    try:
+        drive(storage.setup(migrate))
+        yield storage
+    finally:
+        drive(storage.close())
+
+
+def found(storage: Storage, namespace: str, thread: str, user: str | None) -> ThreadRow:
+    """The line of the only thread of this id, or of that of a user."""
+    check_id(thread, "the thread id")
+    if user is not None:
+        row = drive(storage.thread(ThreadKey(namespace, user, thread)))
+        rows = [row] if row else []
+    else:
+        rows = drive(storage.find(namespace, thread))
+    if len(rows) > 1:
+        raise AmbiguousThreadError(thread)
+    if not rows:
+        raise NotFoundError(f"thread {thread!r}")
+    return rows[0]
+
+
+@contextmanager
+def telling(console: Console, output: str) -> Generator[Callable[[int, int], None]]:
+    """A bar of threads while the work goes on, on a terminal only."""
+    columns = (TextColumn("threads"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    disable = output == "json" or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=disable) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def as_json(value: Any) -> str:
+    """A value for programs, with two spaces for people who look."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

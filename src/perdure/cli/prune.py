@@ -1,0 +1,127 @@
+"""`perdure prune URL`: points that a policy does not keep go, and what only they needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.text import Text
+
+from perdure.app.maintenance import PruneReport
+from perdure.app.options import UserIdType
+from perdure.cli.opened import Output, as_json, telling
+from perdure.cli.stores import opened_store, user_of
+from perdure.core.errors import InvalidInputError
+from perdure.core.retention_policy import Per, Retention, Rule
+from perdure.core.weights import shown_bytes
+
+_Several = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
+_READ: dict[str, type[int | float | str]] = {"last": int, "days": float, "bytes": int, "until": str, "per": str}
+_FORM = "routine=last:3, recovery=days:7,until:cleared or manual=keep"
+
+
+def prune(
+    url: str,
+    /,
+    *,
+    last: int | None = None,
+    days: float | None = None,
+    bytes: int | None = None,
+    per: Per = "agent",
+    kind: _Several = (),
+    user: str | None = None,
+    dry_run: bool = False,
+    namespace: str = "",
+    schema: str | None = None,
+    user_id_type: UserIdType | None = None,
+    output: Output = "text",
+) -> None:
+    """Drop the points that a policy does not keep, and what only they needed.
+
+    Every point that stays loads as before; messages, and who did what and when, stay too. What is tagged, forked from,
+    paused or the newest of its thread is never dropped. It can be stopped at any time, and repeated.
+
+    Parameters
+    ----------
+    url
+        The address of the storage.
+    last
+        Keep the newest that many.
+    days
+        Keep those at most that old.
+    bytes
+        Keep the newest, as far as they cost no more than this together.
+    per
+        Within what --last and --bytes count.
+    kind
+        A rule for one kind: KIND=last:N, days:D, bytes:B, until:completed or until:cleared, several with a comma, or
+        KIND=keep; may be given several times. All other kinds follow the options above.
+    user
+        Only threads of this user; "" for those that belong to nobody.
+    dry_run
+        Only say what would go, and why.
+    namespace
+        The namespace of the threads.
+    schema
+        PostgreSQL: the schema of the tables.
+    user_id_type
+        Servers: the type of user ids.
+    output
+        For people, or for programs.
+    """
+    policy = Retention(last=last, days=days, bytes=bytes, per=per, kinds=rules(kind))
+    if not any(rule.limits() for rule in policy.rules):
+        raise InvalidInputError("there is nothing to prune by: give --last, --days, --bytes or --kind")
+    console = Console(highlight=False)
+    with opened_store(url, namespace, schema, user_id_type) as store:
+        with telling(console, output) as tell:
+            whose = user_of(user, user_id_type)
+            done = store.prune(policy, dry_run, user=whose, progress=lambda count, total, _: tell(count, total))
+        waits = store.compacting()
+    text = _told(done, policy, waits, dry_run) if output == "text" else as_json(_data(done, policy, dry_run))
+    console.print(Text(text), soft_wrap=True)
+
+
+def rules(kinds: Iterable[str]) -> dict[str, Rule]:
+    """The rules of kinds as they were typed."""
+    found: dict[str, Rule] = {}
+    for text in kinds:
+        name, equals, limits = text.rpartition("=")
+        if not name or not equals:
+            raise InvalidInputError(f"--kind looks like {_FORM}, not {text!r}")
+        if name in found:
+            raise InvalidInputError(f"--kind {name} is given twice: put its limits together with a comma")
+        found[name] = Rule() if limits == "keep" else Rule(**dict(_limit(text, each) for each in limits.split(",")))
+    return found
+
+
+def _limit(text: str, limit: str) -> tuple[str, Any]:
+    name, _, value = limit.partition(":")
+    if name not in _READ:
+        raise InvalidInputError(f"--kind {text!r}: {limit!r} is no limit; it looks like {_FORM}")
+    try:
+        return name, _READ[name](value)
+    except ValueError:
+        raise InvalidInputError(f"--kind {text!r}: {name} must be a number, not {value!r}") from None
+
+
+def _told(done: PruneReport, policy: Retention, waits: str, dry_run: bool) -> str:
+    keeps = f"keeps              {policy.to_text()}"
+    if dry_run:
+        return f"{keeps}\n{done.plan.text()}"
+    points, threads = sum(each.points for each in done.pruned), len(done.pruned)
+    gone = f"pruned             {_count(points, 'point')} of {_count(threads, 'thread')}, {shown_bytes(done.bytes)}"
+    stays = f"kept               {_count(len(done.plan.kept), 'point')}"
+    advice = f"`perdure compact` gives the disk back; {waits}"
+    return "\n".join([keeps, gone, stays, *([advice] if points else [])])
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _data(done: PruneReport, policy: Retention, dry_run: bool) -> dict[str, object]:
+    freed = done.plan.bytes if dry_run else done.bytes
+    return {"policy": policy.to_text(), "dry_run": dry_run, "bytes": freed, "plan": done.plan, "pruned": done.pruned}

@@ -1,0 +1,86 @@
+"""`perdure timeline URL THREAD`: everything that happened in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from perdure.app.options import UserIdType
+from perdure.checkpoints.travel import TimelineItem
+from perdure.cli.opened import Output, as_json
+from perdure.cli.stores import opened_store, user_of
+from perdure.core.retention_words import shown, table
+
+_COLUMNS = ("", "version", "at", "actor", "kind", "bytes", "")
+_NUMBERS = frozenset({"version", "bytes"})
+
+
+def timeline(
+    url: str,
+    thread: str,
+    /,
+    *,
+    user: str | None = None,
+    after: int = 0,
+    limit: int | None = None,
+    namespace: str = "",
+    schema: str | None = None,
+    user_id_type: UserIdType | None = None,
+    output: Output = "text",
+) -> None:
+    """Say who did what in a thread, and when, oldest first.
+
+    A ~ stands before what a rewind left behind. What was pruned has no bytes; who and when stay.
+
+    Parameters
+    ----------
+    url
+        The address of the storage; nothing is changed there.
+    thread
+        The id of the thread.
+    user
+        Whose thread it is, where several users have one of this id; "" for nobody's.
+    after
+        Only what came after this version.
+    limit
+        At most this many entries.
+    namespace
+        The namespace of the thread.
+    schema
+        PostgreSQL: the schema of the tables.
+    user_id_type
+        Servers: the type of user ids.
+    output
+        For people, or for programs.
+    """
+    console = Console(highlight=False)
+    with opened_store(url, namespace, schema, user_id_type) as store:
+        items = store.thread(thread, user=user_of(user, user_id_type)).timeline(after, limit)
+    if output == "json":
+        console.print(Text(as_json(items)), soft_wrap=True)
+        return
+    for line, style in _lines(items):
+        console.print(Text(line, style=style), soft_wrap=True)
+
+
+def _lines(items: Sequence[TimelineItem]) -> Iterable[tuple[str, str]]:
+    """What to print, and how: what is gone or left behind is there, and does not catch the eye."""
+    head, *lines = table([_COLUMNS, *map(_row, items)], _NUMBERS)
+    yield head, "bold"
+    yield from ((line, "dim" if item.left or item.pruned else "") for line, item in zip(lines, items, strict=True))
+
+
+def _row(item: TimelineItem) -> tuple[str, ...]:
+    when = item.at.strftime("%Y-%m-%d %H:%M:%SZ")
+    sign = "~" if item.left else ""
+    return (sign, f"@{item.version}", when, shown(item.actor), item.kind, f"{item.bytes:,}", _said(item))
+
+
+def _said(item: TimelineItem) -> str:
+    """What stands on the point that an entry made, and what became of it."""
+    back = f"to @{item.rewound_to}" if item.rewound_to is not None else ""
+    said = [shown(each) for each in (item.checkpoint_kind, item.status) if each]
+    note = [repr(item.note)] if item.note else []
+    return " ".join([*said, *note, *filter(None, [back, "pruned" if item.pruned else ""])])

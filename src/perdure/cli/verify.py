@@ -1,0 +1,153 @@
+"""`perdure verify URL [THREAD]` and `perdure repair URL [THREAD]`: whether everything is as it was written."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.text import Text
+
+from perdure.app.clock import SystemClock, SystemRandomness
+from perdure.app.options import UserIdType
+from perdure.app.store import CACHE_BYTES
+from perdure.checkpoints.engine import Engine
+from perdure.checkpoints.repairing import Repaired, Repairer
+from perdure.checkpoints.verifying import Verifier
+from perdure.cli.opened import Output, as_json, found, opened, telling
+from perdure.core.ports import Silence
+from perdure.core.verification import Damage, Report
+from perdure.storage.contract import Storage
+from perdure.storage.drive import drive
+
+
+def verify(
+    url: str,
+    thread: str | None = None,
+    /,
+    *,
+    restore: bool = False,
+    user: str | None = None,
+    namespace: str | None = None,
+    schema: str | None = None,
+    user_id_type: UserIdType | None = None,
+    output: Output = "text",
+) -> int:
+    """Check every log link by link, every whole state, every index.
+
+    Exit code 1 when something is damaged; each damage is one line with its place, and what to type next.
+
+    Parameters
+    ----------
+    url
+        The address of the storage; nothing is changed there.
+    thread
+        Only the thread of this id.
+    restore
+        Restore every checkpoint too, and compare it with a replay of the log.
+    user
+        Whose thread it is, or only threads of this user; "" for nobody's.
+    namespace
+        Only threads of this namespace.
+    schema
+        PostgreSQL: the schema of the tables.
+    user_id_type
+        Servers: the type of user ids.
+    output
+        For people, or for programs.
+    """
+    console = Console(highlight=False)
+    total = Report()
+    with opened(url, schema, user_id_type) as storage, telling(console, output) as tell:
+        verifier = Verifier(storage)
+        if thread is not None:
+            row = found(storage, namespace or "", thread, user)
+            total = drive(verifier.look(row.key, restore=restore)).report
+        for name in () if thread is not None else _namespaces(storage, namespace):
+            done = verifier.store(name, user=user, restore=restore, progress=lambda at, of, _: tell(at, of))
+            total = total.plus(drive(done))
+    _print(console, output, total, total.damaged, lambda: _told(total, url))
+    return 0 if total.ok else 1
+
+
+def repair(
+    url: str,
+    thread: str | None = None,
+    /,
+    *,
+    user: str | None = None,
+    namespace: str | None = None,
+    schema: str | None = None,
+    user_id_type: UserIdType | None = None,
+    output: Output = "text",
+) -> int:
+    """Make every index and snapshot again from the logs.
+
+    The logs are never changed. Exit code 1 when something is damaged that cannot be made again.
+
+    Parameters
+    ----------
+    url
+        The address of the storage.
+    thread
+        Only the thread of this id.
+    user
+        Whose thread it is, or only threads of this user; "" for nobody's.
+    namespace
+        Only threads of this namespace.
+    schema
+        PostgreSQL: the schema of the tables.
+    user_id_type
+        Servers: the type of user ids.
+    output
+        For people, or for programs.
+    """
+    console = Console(highlight=False)
+    total = Repaired()
+    with opened(url, schema, user_id_type) as storage, telling(console, output) as tell:
+        repairer = _repairer(storage)
+        if thread is not None:
+            total = drive(repairer.thread(found(storage, namespace or "", thread, user).key))
+        for name in () if thread is not None else _namespaces(storage, namespace):
+            total = total.plus(drive(repairer.store(name, user=user, progress=lambda at, of, _: tell(at, of))))
+    _print(console, output, total, total.left, lambda: str(total))
+    return 0 if total.ok else 1
+
+
+def _repairer(storage: Storage) -> Repairer:
+    clock, randomness = SystemClock(), SystemRandomness()
+    engine = Engine(storage, clock=clock, randomness=randomness, telemetry=Silence(), cache_bytes=CACHE_BYTES)
+    return Repairer(storage, Verifier(storage), engine)
+
+
+def _namespaces(storage: Storage, namespace: str | None) -> list[str]:
+    return drive(storage.namespaces()) if namespace is None else [namespace]
+
+
+def _print(
+    console: Console, output: Output, done: Report | Repaired, damaged: list[Damage], words: Callable[[], str]
+) -> None:
+    text = words() if output == "text" else as_json({"ok": not damaged, **_plain(done)})
+    console.print(Text(text, style="red" if damaged and output == "text" else ""), soft_wrap=True)
+
+
+def _plain(done: Report | Repaired) -> dict[str, object]:
+    return {name: getattr(done, name) for name in done.__struct_fields__}
+
+
+def _told(report: Report, url: str) -> str:
+    lines = str(report).splitlines()
+    return "\n".join([lines[0], *(f"  {each}\n    {_next(each, url)}" for each in report.damaged)])
+
+
+def _next(damage: Damage, url: str) -> str:
+    """What to type about a damage."""
+    if damage.derived:
+        where = ["perdure", "repair", url, damage.thread_id]
+        where += ["--user", damage.user] if damage.user else []
+        where += ["--namespace", damage.namespace] if damage.namespace else []
+        return f"→ {shlex.join(where)}"
+    if damage.version is None:
+        return "→ restore the storage from a backup, or copy out what can still be read: perdure copy"
+    named = repr(damage.thread_id) + (f", user={damage.user!r}" if damage.user else "")
+    return f"→ store.thread({named}).latest() finds the newest intact point; the log itself only a backup has"

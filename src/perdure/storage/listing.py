@@ -1,0 +1,20 @@
+"""Listing all there is, page by page: by the call that every storage has."""
+
+from __future__ import annotations
+
+import msgspec
+
+from perdure.core.threads import ThreadQuery, ThreadRow
+from perdure.storage.contract import Storage
+
+_PAGE = 500
+
+
+async def all_threads(storage: Storage, namespace: str, user: str | None) -> list[ThreadRow]:
+    """The lines of all threads of a namespace, or of one user's; each once, even if it is written to meanwhile."""
+    found: dict[str, ThreadRow] = {}
+    query = ThreadQuery(namespace=namespace, user=user, limit=_PAGE)
+    while page := await storage.threads(query):
+        found |= {row.uid: row for row in page}
+        query = msgspec.structs.replace(query, before=(page[-1].updated, page[-1].uid))
+    return list(found.values())
