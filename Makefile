@@ -9,6 +9,7 @@ KILLS ?= 1000
 CRASHES ?= 100
 LOSSES ?= 2000
 STEPS ?= 50000
+LIVES ?= 20000
 
 # A name on PATH may be a shim that fails, or a Python without venv: only running it tells.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
@@ -59,12 +60,15 @@ ifneq ($(filter postgres mysql,$(BACKEND)),)
 else
 	$(BIN)/python -m tests.crash.campaign --kills $(KILLS)
 	$(BIN)/python -m tests.crash.syscalls
+	$(BIN)/python -m tests.crash.prune_kills --kills 50
 	PERDURE_POWER_LOSSES=$(LOSSES) $(BIN)/pytest --timeout 3600 tests/storage/test_file_power_loss.py
 	PERDURE_FLIPS=$(LOSSES) $(BIN)/pytest --timeout 3600 tests/faults/test_flips.py
 endif
 
-soak: $(VENV)/.ready ## STEPS=50000 random operations, every backend against memory
+soak: $(VENV)/.ready ## STEPS=50000 random operations, every backend against memory; LIVES=20000 of threads that are pruned
+	@scripts/servers-if-possible $(BIN)/python
 	$(BIN)/python -m tests.contract.soak --steps $(STEPS)
+	$(BIN)/python -m tests.checkpoints.soak --lives $(LIVES)
 
 mutants: $(VENV)/.ready ## break the code on purpose; the tests have to notice
 	$(BIN)/python -m tests.mutants
