@@ -32,6 +32,21 @@ def _nothing(scale: Scale) -> Iterator[None]:
     yield None
 
 
+def _on_server(package: Any, name: str, *, results: str, counted_by: str) -> Backend:
+    """What the package of a server brings along."""
+    return Backend(
+        title=f"Benchmarks on {name}",
+        results=results,
+        notes=package.NOTES,
+        parts=package.PARTS,
+        full=package.FULL,
+        quick=package.QUICK,
+        server=package.Lab,
+        fsyncs=package.fsyncs,
+        counted_by=counted_by,
+    )
+
+
 BACKENDS = {
     "sqlite": Backend(
         title="Benchmarks",
@@ -44,26 +59,6 @@ BACKENDS = {
         fsyncs=lambda bench: fsyncs.per_save(bench.scale.traced),
         counted_by="strace",
     ),
-    "postgres": Backend(
-        title="Benchmarks on PostgreSQL",
-        results="postgres",
-        notes=postgres.NOTES,
-        parts=postgres.PARTS,
-        full=postgres.FULL,
-        quick=postgres.QUICK,
-        server=postgres.Lab,
-        fsyncs=postgres.fsyncs,
-        counted_by="pg_stat_wal",
-    ),
-    "mysql": Backend(
-        title="Benchmarks on MariaDB",
-        results="mysql",
-        notes=mysql.NOTES,
-        parts=mysql.PARTS,
-        full=mysql.FULL,
-        quick=mysql.QUICK,
-        server=mysql.Lab,
-        fsyncs=mysql.fsyncs,
-        counted_by="Innodb_data_fsyncs",
-    ),
+    "postgres": _on_server(postgres, "PostgreSQL", results="postgres", counted_by="pg_stat_wal"),
+    "mysql": _on_server(mysql, "MariaDB", results="mysql", counted_by="Innodb_data_fsyncs"),
 }

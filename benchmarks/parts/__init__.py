@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.parts import clients, reads, sizes, start, updates, whole
+from benchmarks.parts import clients, points, reads, sizes, start, updates, whole
 from benchmarks.scale import Bench
 
 PARTS: dict[str, Callable[[Bench], None]] = {
@@ -13,6 +13,9 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "bytes": sizes.run,
     "restore": reads.restore,
     "list": reads.listing,
+    "prune": points.prune,
+    "fork": points.fork,
+    "compare": points.compare,
     "clients": clients.run,
     "start": start.run,
 }
@@ -27,5 +30,5 @@ NOTES = (
     "Measured: median ÷ median. Calm: the same by the quickest tenth of the samples. Where only one of them meets the"
     " bar, the machine was too busy to tell: unclear.",
     "The second sync of a cold save is SQLite's own: a new connection syncs the folder at its first commit.",
-    "PostgreSQL and MariaDB have tables of their own. Not here: DBOS, pruning and runs.",
+    "PostgreSQL and MariaDB have tables of their own. Not here: DBOS and runs.",
 )
