@@ -1,0 +1,89 @@
+"""What AgenticFleet's and Dream.OS' documents promise of checkpoints, shown by the engine's own names."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from perdure import Perdure, Retention, sync
+from perdure.core.errors import NotFoundError
+from perdure.core.retention_policy import SEED_KINDS
+from perdure.testing.clock import ManualClock
+
+AGENT = {
+    "current_task": {"id": "T-1", "status": "running", "progress": 40},
+    "mailbox": {"last_processed_id": "m-17", "pending": ["m-18", "m-19"]},
+    "operational_context": {"goals": ["ship"], "constraints": ["no downtime"], "decisions": []},
+    "memory": {"short_term": ["a", "b"], "session": {"since": "monday"}},
+}
+
+
+def test_the_file_storage_keeps_readable_json(tmp_path: Path) -> None:
+    """S0.12."""
+    with sync.Perdure.open(f"file://{tmp_path}/checkpoints") as store:
+        store.thread("run", agent="planner").save({"ledger": ["plan the release"]}, note="round 1")
+    (log,) = (tmp_path / "checkpoints").rglob("log.jsonl")
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    assert "plan the release" in json.dumps(lines[-1]["payload"])
+    assert lines[-1]["checkpoint"]["note"] == "round 1"
+
+
+def test_memory_lasts_as_long_as_its_store() -> None:
+    """S0.13."""
+    with sync.Perdure.open("memory://") as store:
+        store.thread("run").save({"round": 1})
+        assert store.thread("run").load() == {"round": 1}
+    with sync.Perdure.open("memory://") as store, pytest.raises(NotFoundError):
+        store.thread("run").load()
+
+
+async def test_stale_checkpoints_go_when_the_process_starts(tmp_path: Path) -> None:
+    """S0.14."""
+    clock, url, policy = ManualClock(), f"sqlite:///{tmp_path}/runs.db", Retention(days=30)
+    async with Perdure.open(url, clock=clock, retention=policy) as store:
+        stale = await store.thread("run").save({"round": 1})
+        clock.advance(timedelta(days=31))
+        fresh = await store.thread("run").save({"round": 2})
+        assert [point.id for point in await store.thread("run").history()] == [fresh.id, stale.id]
+    async with Perdure.open(url, clock=clock, retention=policy) as store:
+        assert [point.id for point in await store.thread("run").history()] == [fresh.id]
+
+
+def test_an_agent_is_recovered_by_hand_from_its_newest_routine_point(tmp_path: Path) -> None:
+    """S3.11, S3.12, S3.13, S3.14, S3.22, S3.24, S3.25: identify, restore, look at what came back."""
+    with sync.Perdure.open(f"sqlite:///{tmp_path}/agents.db") as store:
+        thread = store.thread("loop", agent="agent-3")
+        point = thread.save(AGENT, kind="routine")
+        thread.update(set={"current_task.status": "drifting", "memory.short_term": []})
+        (found,) = thread.history(kind="routine", limit=1)
+        thread.rewind(found)
+        assert found.id == point.id
+        assert thread.load() == AGENT
+
+
+def test_an_error_leaves_a_recovery_point_that_stays_a_week(tmp_path: Path) -> None:
+    """S3.21: on an exception a recovery checkpoint is made, and the loop goes on."""
+    clock = ManualClock()
+    with sync.Perdure.open(f"sqlite:///{tmp_path}/agents.db", clock=clock) as store:
+        thread = store.thread("loop", agent="agent-3")
+        point = thread.save(AGENT, kind="recovery", status="error", note="ValueError: mailbox")
+        thread.save({**AGENT, "mailbox": {}}, kind="routine")
+        clock.advance(timedelta(days=6))
+        thread.prune(SEED_KINDS)
+        assert thread.load(point) == AGENT
+        clock.advance(timedelta(days=2))
+        thread.prune(SEED_KINDS)
+        assert [each.kind for each in thread.history()] == ["routine"]
+
+
+def test_checkpoints_are_differential(tmp_path: Path) -> None:
+    """S3.32: a hundred points of a large state that changes a little take less than three of it."""
+    with sync.Perdure.open(f"sqlite:///{tmp_path}/agents.db") as store:
+        thread, state = store.thread("loop"), {**AGENT, "knowledge": [f"fact {number}" * 20 for number in range(500)]}
+        for cycle in range(100):
+            thread.save({**state, "cycle": cycle}, kind="routine")
+        assert len(thread.history(limit=200)) == 100
+        assert thread.info().sizes.entry_bytes < 3 * len(json.dumps(state))
