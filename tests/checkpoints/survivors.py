@@ -53,7 +53,11 @@ class Life:
 
     async def play(self, steps: int) -> None:
         await self._new("root")
-        acts = [self.save] * 6 + [self.append] * 3 + [self.cut, self.update, self.mark, self.fork, self.rewind]
+        acts = (
+            [self.save] * 6
+            + [self.append] * 3
+            + [self.cut, self.drop_list, self.update, self.mark, self.fork, self.rewind, self.rewind]
+        )
         acts += [self.redo, self.tag, self.untag, self.prune, self.prune, self.delete, self.compact, self.after]
         for _ in range(steps):
             act = self.rng.choice(acts)
@@ -110,6 +114,12 @@ class Life:
         mine = self.threads[name]
         mine.undo = None
         mine.state["messages"] = mine.state["messages"][-self.rng.randrange(1, 4) :]
+        self._kept(name, await mine.handle.save(copy.deepcopy(mine.state)))
+
+    async def drop_list(self, name: str) -> None:
+        """The list goes as a whole; what was said stays said."""
+        mine = self.threads[name]
+        mine.undo, mine.state["messages"] = None, []
         self._kept(name, await mine.handle.save(copy.deepcopy(mine.state)))
 
     async def mark(self, name: str) -> None:

@@ -343,15 +343,8 @@ def test_another_process_that_knew_the_newest_state_goes_on(stores: tuple[sync.P
 
 @pytest.mark.parametrize("tagged", [False, True])
 def test_another_process_that_knew_a_state_inside_the_pruned_range_reads_the_newest(
-    stores: tuple[sync.Perdure, sync.Perdure], tagged: bool, request: pytest.FixtureRequest
+    stores: tuple[sync.Perdure, sync.Perdure], tagged: bool
 ) -> None:
-    if tagged:
-        request.applymarker(
-            pytest.mark.xfail(
-                strict=True,
-                reason="Restorer.catch_up applies a composed change to a head inside its range: see the report",
-            )
-        )
     mine, theirs = (store.thread("t") for store in stores)
     point = mine.save({"items": [TEXT]})
     if tagged:
@@ -412,3 +405,33 @@ def test_nothing_is_lost_while_others_write(tmp_path: Path) -> None:
         assert thread.verify(restore=True).damaged == []
         thread.prune(2)
         assert len(thread.history(limit=1000)) == 2
+
+
+def test_a_fork_made_before_the_first_change_keeps_nobody_from_pruning() -> None:
+    with sync.Perdure.open("memory://") as store:
+        thread = store.thread("t")
+        thread.append("messages", "hi")
+        thread.tag("@1", "begun")
+        thread.untag("begun")
+        for number in range(20):
+            thread.save({"messages": ["hi"], "n": number, "text": "x" * 200})
+        fork = thread.fork("@1", to="early")
+        thread.prune(1)
+        assert fork.load() == {"messages": ["hi"]}
+        assert thread.load()["n"] == 19
+
+
+def test_messages_that_a_rewind_brought_back_stay_when_its_target_goes() -> None:
+    with sync.Perdure.open("memory://") as store:
+        thread, one, two = store.thread("t"), {"role": "user", "content": "one"}, {"role": "user", "content": "two"}
+        thread.save({"x": 0})
+        thread.save({"x": 0, "messages": [one]})
+        thread.append("messages", two, checkpoint=True)
+        thread.save({"x": 3})
+        thread.rewind("@1")
+        thread.tag("@5", "kept")
+        thread.rewind("@5")
+        thread.rewind("@4")
+        assert thread.messages() == [one, two]
+        thread.prune(1)
+        assert thread.messages() == [one, two]

@@ -120,6 +120,7 @@ def named_points_make_no_plan_outdated() -> None:
 
 def gone_versions_can_be_forked() -> None:
     replace(seams.check_there, lambda thread_id, version, gone: None)
+    restate("IS_GONE", *NOTHING)
 
 
 def a_redo_is_a_rewind_like_any_other() -> None:
@@ -133,6 +134,7 @@ def a_redo_is_a_rewind_like_any_other() -> None:
 
 def large_values_are_never_let_go() -> None:
     _with(uses=None)()
+    file_pruning._uses = lambda row, plan: None
 
 
 def large_values_are_let_go_though_others_wrote() -> None:

@@ -17,6 +17,7 @@ from perdure.core.threads import ThreadRow
 from perdure.storage.contract import Storage
 from perdure.storage.listing import all_threads
 
+_COUNTED = 10_000  # threads whose checkpoints are counted
 EVERY = 32  # checkpoints of a thread between two looks at what its policy drops
 
 Progress = Callable[[int, int, Pruned], None]  # how many threads are done, of how many, and the newest of them
@@ -34,6 +35,8 @@ class PruneReport(msgspec.Struct, frozen=True, kw_only=True):
         return sum(each.bytes for each in self.pruned)
 
     def __str__(self) -> str:
+        if not self.pruned:
+            return self.plan.text() if self.plan.dropped else "there is nothing to prune"
         points, entries = sum(each.points for each in self.pruned), sum(each.entries for each in self.pruned)
         threads = f"{len(self.pruned):,} thread{'s' * (len(self.pruned) != 1)}"
         return f"pruned {points:,} points of {threads}: {entries:,} payloads, {self.bytes:,} bytes"
@@ -97,6 +100,8 @@ class Maintenance:
 
         It is upkeep: failing at it harms nothing and is told in the log.
         """
+        if len(self._since) >= _COUNTED:
+            self._since.clear()
         self._since[key] = self._since.get(key, EVERY - 1) + 1
         if self._since[key] < EVERY:
             return

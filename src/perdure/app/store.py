@@ -206,7 +206,7 @@ class Perdure:
         With `dry_run` nothing is changed: the report tells what would go, why, and about how many bytes that frees.
         Each thread is pruned by writes that are whole in themselves, so it can be stopped at any time, and repeated.
         """
-        policy = policy or self._parts.retention
+        policy = self._parts.retention if policy is None else policy
         if policy is None:
             raise InvalidInputError("there is no policy to prune by: give a Retention, or open the store with one")
         await self._parts.ready()

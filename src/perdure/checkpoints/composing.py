@@ -21,7 +21,7 @@ from perdure.core.errors import EntryDamagedError
 from perdure.core.fold import Step, walk, with_bodies
 from perdure.core.following import Following
 from perdure.core.ops import Op, Ops
-from perdure.core.payload import WholeState, encode_body
+from perdure.core.payload import StateChange, WholeState, encode_body
 from perdure.core.pruning import Composed, Record, Talk, is_blank
 from perdure.core.seams import Seams
 from perdure.core.steps import Path
@@ -93,7 +93,7 @@ class Composer:
             self._document.fold(step.ops)
             if inside is not None:
                 inside.deltas.append(step.ops)
-                inside.turned = inside.turned or (step.to is not None and step.to <= inside.cut.low)
+                inside.turned = inside.turned or _turns(step, inside.cut)
         if step is not None:
             self._following.take(step)
         elif entry.kind is EntryKind.MESSAGE_ADDED and not is_blank(entry):
@@ -155,10 +155,16 @@ class Composer:
     def _talk(self, simple: Conversation, before: Talk | None) -> Talk | None:
         """What to keep of the conversation beside the change; None when the change tells it all."""
         now = self._following.now
-        if simple.messages() == now.messages() and simple.talk().listed == now.talk().listed:
+        if simple.messages() == now.messages() and simple.numbers() == now.numbers():
             return None
         talk = now.talk(before)
         return talk if self._keep else msgspec.structs.replace(talk, lost=[])
+
+
+def _turns(step: StateChange | Composed, cut: Cut) -> bool:
+    """Whether what is said after a step does not go on from what was said before the range."""
+    told_anew = isinstance(step, Composed) and step.talk is not None and step.talk.whole
+    return told_anew or (step.to is not None and step.to <= cut.low)
 
 
 def _leads(before: Document, ops: list[Op], goal: bytes) -> bool:

@@ -92,13 +92,25 @@ class Pruner:
         dropped = [point for point in points if point.id in doomed and not point.held]
         held = {point.id for point in points if point.held}
         ranges = _ranges(log, points, {at: version for at, version in doomed.items() if at not in held})
-        composer = Composer(self._storage, log, keep_messages=policy.messages == "keep")
-        made = [each for each in await composer.make(ranges) if _shrinks(log, each.record)]
+        made = await self._made(log, ranges, policy)
         marks = [point for point in dropped if not point.id.startswith("@")]
         if not made and not marks:
             return None
         await self._write(log, made, marks, policy, actor)
         return _counted(log, [each.record for each in made], marks)
+
+    async def _made(self, log: Log, ranges: list[Cut], policy: Retention) -> list[Made]:
+        """The records that are worth it, and those of rewinds whose target goes with them."""
+        keep = policy.messages == "keep"
+        made = await Composer(self._storage, log, keep_messages=keep).make(ranges)
+        worth = {each.record.version for each in made if _shrinks(log, each.record)}
+        chosen = [cut for cut in ranges if cut.high in worth]
+        alone = _stranded(log, chosen)
+        if len(chosen) == len(ranges) and not alone:
+            return made
+        return await Composer(self._storage, log, keep_messages=keep).make(
+            sorted([*chosen, *alone], key=lambda cut: cut.high)
+        )
 
     async def _write(
         self, log: Log, made: list[Made], marks: list[Point], policy: Retention, actor: str | None
@@ -108,6 +120,7 @@ class Pruner:
         blank = _marking(log, {point.entry for point in marks})
         pruning = Pruning(
             seen=log.row.head,
+            first=min((entry.version for entry in log.own if entry.changes_state), default=0),
             records=records,
             blank=blank,
             unmarked=tuple(point.entry for point in marks),
@@ -124,23 +137,27 @@ class Pruner:
 
 
 def _ranges(log: Log, points: list[Point], dropped: dict[str, int]) -> list[Cut]:
-    """The ranges to make one, and rewinds to a version that is gone with them, which then tell all by themselves."""
+    """The ranges to make one."""
     kept = [point.version for point in points if point.id not in dropped]
     kept += [*log.tags.values(), *log.forks, *log.pauses()]
-    steps = log.steps
-    found = cuts.cuts(steps, kept, dropped.values(), is_fork=log.row.parent_uid is not None)
-    inside = {state for cut in found for state in cut.states}
-    lows = {step.high: step.low for step in steps}
-    for rewind in log.rewinds:
-        alone = rewind.entry in lows and rewind.entry not in inside and not standing_for(log.records, rewind.entry)
-        if alone and any(cut.low < rewind.to < cut.high for cut in found):
-            found.append(Cut(lows[rewind.entry], rewind.entry, (rewind.entry,)))
-    return sorted(found, key=lambda cut: cut.high)
+    return cuts.cuts(log.steps, kept, dropped.values(), is_fork=log.row.parent_uid is not None)
+
+
+def _stranded(log: Log, chosen: list[Cut]) -> list[Cut]:
+    """Rewinds outside the ranges to a version inside one: from then on they tell by themselves what was said."""
+    inside = {state for cut in chosen for state in cut.states}
+    lows = {step.high: step.low for step in log.steps}
+    return [
+        Cut(lows[rewind.entry], rewind.entry, (rewind.entry,))
+        for rewind in log.rewinds
+        if rewind.entry in lows
+        and rewind.entry not in inside
+        and not standing_for(log.records, rewind.entry)
+        and any(cut.low < rewind.to < cut.high for cut in chosen)
+    ]
 
 
 def _shrinks(log: Log, record: Record) -> bool:
-    if record.version - record.low == 1:
-        return True  # a rewind whose past goes
     return len(record.payload) < _weight(log, record)
 
 

@@ -75,6 +75,9 @@ class Restorer:
             # A server may show a commit that a crash then undoes: what was read is not this log's past. From its
             # beginning the log vouches for itself, or is damaged indeed.
             return await self.restore(key)
+        if any(record.low < start for record in restored.records):
+            # The known state lies inside a range that was made one since: its change would be applied twice.
+            return await self.restore(key)
         try:
             found = await self._changes(key, restored)
         except fold.Pruned:

@@ -45,17 +45,21 @@ class Conversation:
     def _places(self) -> dict[int, int]:
         return {id(each): at for at, each in enumerate(self._said)}
 
+    def numbers(self) -> tuple[int, list[int]]:
+        """How many messages were said, and which of them the items of the list are."""
+        places = self._places()
+        return len(self._said), [places[id(each)] for each in self._listed]
+
     def talk(self, before: Talk | None = None) -> Talk:
         """What the list in the state does not tell; with `before`, what was known then is left out."""
-        places = self._places()
-        listed = [places[id(each)] for each in self._listed]
+        count, listed = self.numbers()
         known = set(range(before.count)) - set(before.listed) if before else set[int]()
         lost = [
             (at, Raw(each.encoded()))
             for at, each in enumerate(self._said)
             if each is not None and at not in known and at not in set(listed)
         ]
-        return Talk(len(self._said), listed, lost, before is None)
+        return Talk(count, listed, lost, before is None)
 
     def items(self) -> list[Raw]:
         """The list as it is now."""

@@ -76,6 +76,7 @@ class Pruning(msgspec.Struct, frozen=True, kw_only=True):
     """What a storage does, in the transaction of the entry that tells of it. All of it is the thread's own."""
 
     seen: int  # the head when it was planned
+    first: int = 0  # the first change of the thread: a fork made before it needs no state
     records: tuple[Record, ...]
     blank: tuple[int, ...] = ()  # entries besides the changes in the ranges whose payload goes
     unmarked: tuple[int, ...] = ()  # entries whose checkpoint goes
@@ -118,7 +119,7 @@ def check_current(row: ThreadRow, pruning: Pruning, needed: Iterable[int], newer
     `needed` are the versions that forks of the thread need.
     """
     for version in needed:
-        if any(version in record.gone for record in pruning.records):
+        if version >= pruning.first and any(version in record.gone for record in pruning.records):
             raise PlanOutdatedError(row.key.id, f"version {version} was forked from meanwhile")
     named = [kind for kind in newer if kind in _NAMING]
     if named:

@@ -11,7 +11,7 @@ from perdure.core.entries import Entry
 from perdure.core.errors import NotFoundError
 from perdure.core.forks import same_fork
 from perdure.core.identity import ThreadKey
-from perdure.core.seams import PRUNED
+from perdure.core.seams import PRUNED, check_there
 from perdure.core.threads import NO_PATCH, ThreadRow
 from perdure.core.transfer import CopiedBlob
 from perdure.core.writes import (
@@ -29,7 +29,7 @@ from perdure.core.writes import (
 )
 from perdure.storage.contract import BLOB_GRACE
 from perdure.storage.sql.pruning import check_plan, prune
-from perdure.storage.sql.reading import checkpoint_at, lineage, pieces, thread, written_at
+from perdure.storage.sql.reading import checkpoint_at, lineage, pieces, seams_of, thread, written_at
 from perdure.storage.sql.rows import (
     VERSIONS,
     StoredThread,
@@ -237,6 +237,8 @@ async def _forked(tx: Transaction, parent: StoredThread, version: int, target: T
             checkpoint = found
         for chain, at in await tx.rows(tx.sql.LAST_CHAIN, (high,)):  # noqa: B007  # the last one counts
             pass
+    if state_version == 0:
+        check_there(parent.row.key.id, version, (await seams_of(tx, await pieces(tx, parent, parent.row.head))).gone)
     return msgspec.structs.replace(
         line,
         state_version=state_version,
