@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
@@ -35,7 +35,7 @@ from perdure.core.entries import Entry
 from perdure.core.errors import ForkedProcessError
 from perdure.core.ports import Clock, Randomness, Telemetry
 from perdure.core.retention import Plan
-from perdure.core.retention_policy import Retention
+from perdure.core.retention_policy import EVERY, Retention
 from perdure.core.verification import Report
 from perdure.core.weights import StoreSizes, ThreadSizes
 from perdure.storage.baton import Baton
@@ -108,6 +108,18 @@ class Thread:
                 state, kind=kind, status=status, note=note, metadata=metadata, expected=expected, key=key, after=after
             )
         )
+
+    def routine(
+        self,
+        state: object,
+        *,
+        every: timedelta = EVERY,
+        status: str | None = None,
+        note: str | None = None,
+        metadata: Mapping[str, object] | None = None,
+    ) -> Checkpoint | None:
+        """Save a routine checkpoint if the newest one is `every` old (30 minutes); None when it is not time yet."""
+        return self._run(self._thread.routine(state, every=every, status=status, note=note, metadata=metadata))
 
     def append(self, path: PathLike, *items: object, key: str | None = None, checkpoint: bool = False) -> int:
         """Add items to the list at `path`, made when missing, and return the new version."""

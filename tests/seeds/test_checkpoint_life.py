@@ -87,3 +87,19 @@ def test_checkpoints_are_differential(tmp_path: Path) -> None:
             thread.save({**state, "cycle": cycle}, kind="routine")
         assert len(thread.history(limit=200)) == 100
         assert thread.info().sizes.entry_bytes < 3 * len(json.dumps(state))
+
+
+def test_a_routine_point_is_made_every_half_hour_and_three_of_each_agent_stay(tmp_path: Path) -> None:
+    """S3.15, S3.19."""
+    clock = ManualClock()
+    with sync.Perdure.open(f"sqlite:///{tmp_path}/agents.db", clock=clock) as store:
+        loop, other = store.thread("loop", agent="agent-1"), store.thread("other", agent="agent-10")
+        other.routine(AGENT)
+        made = []
+        for _ in range(13):
+            made.append(loop.routine(AGENT))
+            clock.advance(timedelta(minutes=10))
+        assert [point is not None for point in made] == [True, False, False] * 4 + [True]
+        store.prune(SEED_KINDS)
+        assert [point.id for point in loop.history()] == [made[at].id for at in (12, 9, 6)]
+        assert len(other.history()) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -28,6 +28,7 @@ from perdure.core.errors import (
     NotFoundError,
 )
 from perdure.core.identity import ThreadKey, check_label
+from perdure.core.retention_policy import EVERY, is_due
 from perdure.core.steps import Step
 from perdure.core.times import to_datetime, to_micros
 from perdure.core.weights import ThreadSizes, check_depth
@@ -105,6 +106,21 @@ class Thread(Upkeep):
         wanted = self._expected(expected)
         saved = await self._parts.engine.save(thread, state, wanted, self._request(mark, key))
         return await self._saved(thread, saved, wanted)
+
+    async def routine(
+        self,
+        state: object,
+        *,
+        every: timedelta = EVERY,
+        status: str | None = None,
+        note: str | None = None,
+        metadata: Mapping[str, object] | None = None,
+    ) -> Checkpoint | None:
+        """Save a routine checkpoint if the newest one is `every` old (30 minutes); None when it is not time yet."""
+        last = await self.history(limit=1, kind="routine", agent=self._agent)
+        if not is_due(last[0].timestamp if last else None, to_datetime(self._parts.clock.now()), every):
+            return None
+        return await self.save(state, kind="routine", status=status, note=note, metadata=metadata)
 
     async def _saved(self, thread: ThreadKey, saved: Saved, wanted: int | None) -> Checkpoint:
         self._saw(saved, wanted)

@@ -7,6 +7,7 @@ soon as one says so. `core/retention.py` applies a policy to the points of a sto
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from math import inf
 from typing import Literal, cast, get_args
 
@@ -110,6 +111,14 @@ class Retention(Rule, frozen=True, kw_only=True):
         own = super().to_text()
         rest = f"other kinds: {own}" if kinds else f"other points: {own}" if tags else own
         return "; ".join([*tags, *kinds, rest, f"messages: {self.messages}"])
+
+
+EVERY = timedelta(minutes=30)  # between two routine points
+
+
+def is_due(last: datetime | None, now: datetime, every: timedelta = EVERY) -> bool:
+    """Whether it is time for a routine point, the newest one being that of `last` (S3.15)."""
+    return last is None or now - last >= every
 
 
 def policy_of(keep: object) -> Retention:
