@@ -12,7 +12,7 @@ from tests.checkpoints.survivors import play
 
 MORE = int(os.environ.get("PERDURE_LIVES", "1"))  # times as many
 # 300 of all: fewer where each step is a trip to a server.
-LIVES = {"memory": 90, "file": 60, "sqlite": 70, "postgres": 20, "mysql": 20, "hot_sqlite": 20, "hot_postgres": 20}
+LIVES = {"memory": 144, "file": 50, "sqlite": 70, "postgres": 10, "mysql": 10, "hot_sqlite": 10, "hot_postgres": 6}
 STEPS = 45
 
 

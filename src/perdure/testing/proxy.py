@@ -46,7 +46,7 @@ class FaultProxy:
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault proxy", daemon=True)
         self._listener: asyncio.Server | None = None
         self._links: set[_Link] = set()
-        self._goodbyes: set[asyncio.Task[None]] = set()
+        self._goodbyes: dict[asyncio.Task[Any], _End] = {}
         self._to_server, self._to_client = _Way(), _Way()
         self._connections = 0
 
@@ -158,10 +158,13 @@ class FaultProxy:
     async def _end(self) -> None:
         await self._unlisten()
         tasks = [task for link in self._links for task in link.tasks] + list(self._goodbyes)
+        parting = list(self._goodbyes.values())
         await self._cut()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for end in parting:
+            end.abort()  # a task that was cancelled before its first step has closed nothing
 
     async def _cut(self) -> None:
         for link in list(self._links):
@@ -216,8 +219,8 @@ class FaultProxy:
 
     def _say_goodbye(self, end: _End, users: list[asyncio.Task[Any]]) -> None:
         task = asyncio.create_task(end.part(users))
-        self._goodbyes.add(task)
-        task.add_done_callback(self._goodbyes.discard)
+        self._goodbyes[task] = end
+        task.add_done_callback(self._goodbyes.pop)
 
 
 @dataclass(slots=True, eq=False)
