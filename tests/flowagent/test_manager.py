@@ -128,7 +128,7 @@ async def test_exact_types_come_back(manager: CheckpointManager) -> None:
 
 
 async def test_comparing_names_the_changed_fields_and_the_statuses(manager: CheckpointManager) -> None:
-    """S1.19–S1.21."""
+    """S1.19, S1.20, S1.21."""
     agent = StandardAgent("a", "u", status="RUNNING", collected_fields={"same": 1, "a.b": 1, "gone": 1, "one": 1})
     old = await manager.save(agent)
     agent.collected_fields = {"same": 1, "a.b": 2, "one": True, "new": None}
@@ -183,7 +183,7 @@ async def test_there_are_only_two_events(manager: CheckpointManager) -> None:
 
 
 async def test_a_storage_with_three_methods_names_the_one_to_add() -> None:
-    """S1.9–S1.11: it can do everything but delete."""
+    """S1.9, S1.10, S1.11: it can do everything but delete."""
     manager = CheckpointManager(ThreeMethods())
     with pytest.raises(StorageMethodMissingError, match=r"ThreeMethods .* `async def delete_by_user\(self, user_id"):
         await manager.clear_user_history("u")

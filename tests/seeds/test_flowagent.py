@@ -26,7 +26,7 @@ async def stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 async def test_quick_start(stage: Stage) -> None:
-    """S1.4–S1.6: save gives an id, restore a live agent."""
+    """S1.4, S1.5, S1.6: save gives an id, restore a live agent."""
     names = await stage.play("Quick Start")
     restored = names["restored_agent"]
     assert names["checkpoint_id"].startswith("chk_")
@@ -72,7 +72,7 @@ async def test_sqlite(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 async def test_custom_storage(tmp_path: Path) -> None:
-    """S1.9–S1.12: three methods are enough, and dicts may be listed."""
+    """S1.9, S1.10, S1.11, S1.12: three methods are enough, and dicts may be listed."""
     stage = Stage("custom", tmp_path)
     agent = booking()
     await agent.reply("Book")
@@ -141,7 +141,7 @@ async def test_restoring_a_point_in_time(stage: Stage) -> None:
 
 
 async def test_comparing(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
-    """S1.19–S1.21."""
+    """S1.19, S1.20, S1.21."""
     agent = stage.names["agent"]
     old = await stage.manager.save(agent)
     agent.collected_fields["city"] = "Rome"
@@ -152,7 +152,10 @@ async def test_comparing(stage: Stage, capsys: pytest.CaptureFixture[str]) -> No
 
 
 async def test_checkpoint_data(stage: Stage) -> None:
-    """S1.22–S1.32: the page's eleven fields, in its order, each with what it says."""
+    """The page's eleven fields, in its order, each with what it says.
+
+    S1.22, S1.23, S1.24, S1.25, S1.26, S1.27, S1.28, S1.29, S1.30, S1.31, S1.32.
+    """
     theirs = [field.name for field in dataclasses.fields((await stage.play("Checkpoint Data"))["Checkpoint"])]
     assert list(Checkpoint.__struct_fields__[:11]) == theirs
     agent = booking()
