@@ -23,7 +23,7 @@ _PARTS = (
     *("running", "log", "headers", "verdicts", "keys", "restore", "snapshots", "checkpoints", "filters", "directory"),
     *("forks", "deletion", "leases", "watching", "blobs", "keeping", "lifetime", "sizes", "concurrency", "known"),
     "strangers",
-    *("rewinding", "pruning", "derived"),
+    *("rewinding", "prunes", "pruning", "prune_plans", "pruned_forks", "pruned_values", "derived"),
     *("transfer", "transfer_forks"),
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
@@ -43,12 +43,10 @@ from perdure.testing.contract.known import KnownContract, KnownTogetherContract 
 from perdure.testing.contract.leases import DueContract, LeaseContract  # noqa: E402
 from perdure.testing.contract.lifetime import LayoutContract, LifetimeContract, SetSchema  # noqa: E402
 from perdure.testing.contract.log import LogContract  # noqa: E402
-from perdure.testing.contract.pruning import (  # noqa: E402
-    PlanContract,
-    PruneContract,
-    PrunedForkContract,
-    PrunedValueContract,
-)
+from perdure.testing.contract.prune_plans import PlanContract  # noqa: E402
+from perdure.testing.contract.pruned_forks import PrunedForkContract  # noqa: E402
+from perdure.testing.contract.pruned_values import PrunedValueContract  # noqa: E402
+from perdure.testing.contract.pruning import PruneContract  # noqa: E402
 from perdure.testing.contract.restore import RestoreContract  # noqa: E402
 from perdure.testing.contract.rewinding import NeededContract, RewindContract  # noqa: E402
 from perdure.testing.contract.running import Contract, Mode, OpenStorage  # noqa: E402
