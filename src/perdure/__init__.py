@@ -9,6 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from perdure.app.analytics import Analytics
+    from perdure.app.asking import MessageLine
+    from perdure.app.identity import Message
     from perdure.app.store import Perdure
     from perdure.app.thread import Thread, ThreadInfo
     from perdure.checkpoints.newest import Latest
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from perdure.core.comparison import Comparison, Comparisons, Divergence, Side
     from perdure.core.diff import MISSING, Difference
     from perdure.core.entries import Entry, EntryKind
-    from perdure.core.message import Message
+    from perdure.core.history import Orphan
     from perdure.core.record import Record
     from perdure.core.registry import register
     from perdure.core.retention_policy import Retention, Rule
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Analytics": "perdure.app.analytics",
     "Checkpoint": "perdure.core.checkpoint",
     "CheckpointDiff": "perdure.flowagent.comparing",
     "CheckpointManager": "perdure.flowagent.manager",
@@ -54,8 +58,10 @@ _HOMES = {
     "InMemoryCheckpointStorage": "perdure.flowagent.storages",
     "Latest": "perdure.checkpoints.newest",
     "MISSING": "perdure.core.diff",
-    "Message": "perdure.core.message",
+    "Message": "perdure.app.identity",
+    "MessageLine": "perdure.app.asking",
     "MySQLCheckpointStorage": "perdure.flowagent.storages",
+    "Orphan": "perdure.core.history",
     "Orchestrator": "perdure.flowagent.orchestrator",
     "Perdure": "perdure.app.store",
     "PostgresCheckpointStorage": "perdure.flowagent.storages",
@@ -75,6 +81,7 @@ _HOMES = {
 
 __all__ = [
     "MISSING",
+    "Analytics",
     "Checkpoint",
     "CheckpointDiff",
     "CheckpointManager",
@@ -90,8 +97,10 @@ __all__ = [
     "InMemoryCheckpointStorage",
     "Latest",
     "Message",
+    "MessageLine",
     "MySQLCheckpointStorage",
     "Orchestrator",
+    "Orphan",
     "Perdure",
     "PostgresCheckpointStorage",
     "Record",

@@ -215,6 +215,24 @@ def test_what_was_rewound_and_pruned_comes_along(store: Perdure, path: Path) -> 
         assert other.thread("ticket").messages() == thread.messages()
 
 
+def test_an_imported_fork_of_pruned_threads_can_be_exported_again(store: Perdure, tmp_path: Path) -> None:
+    """Where its parents are not, its past is cut at keys that were used twice, in the middle of pruned ranges."""
+    ticket(store).prune(1)
+    fork = store.thread("what-if", user="alice")
+    for turn in range(6):
+        fork.save({"turn": turn, "text": "word " * 500}, key="k3" if turn == 2 else None)
+    fork.prune(1)
+    fork.fork(to="last").save({"of": "the last"})
+    store.export(store.thread("last", user="alice"), tmp_path / "0.perdure")
+    last = ThreadKey("", "alice", "last")
+    for number in range(3):
+        with Perdure.open(f"file://{tmp_path}/{number}") as other:
+            other.import_(tmp_path / f"{number}.perdure")
+            assert other.verify(restore=True).damaged == []
+            assert drive(storage_of(other).seams(last)) == drive(storage_of(store).seams(last))
+            other.export("last", tmp_path / f"{number + 1}.perdure")
+
+
 def test_a_grown_export_brings_the_thread_up_to_it(store: Perdure, path: Path) -> None:
     with Perdure.open("memory://") as other:
         store.export(ticket(store), path)

@@ -23,7 +23,7 @@ from tests.storage.mysql import connected
 
 BACKENDS = ("memory", "sqlite", "postgres", "mysql")
 _FIELDS = {"at": "micros", "idem_key": "key", "payload_digest": "digest", "back_to": "to"}
-_LINE = {"head_state_version": "state_version", "updated_at": "updated"}
+_LINE = {"head_state_version": "state_version", "updated_at": "updated", "created_at": "created"}
 _VERSIONS = 1 << 32
 Change = Callable[[Any], Any]
 
@@ -69,8 +69,17 @@ class Hands:
     def line(self, thread: str, column: str, value: Any) -> None:
         self._run(f'UPDATE {self._prefix}thread SET "{column}" = ? WHERE id = ?', value, thread)
 
+    def forget_line(self, thread: str) -> int:
+        """Remove the directory line of a thread, and return the number of its row."""
+        number = self._at(thread, 0) // _VERSIONS
+        self._run(f'DELETE FROM {self._prefix}thread WHERE "row" = ?', number)
+        return number
+
     def forget_uses(self) -> None:
         self._run(f"DELETE FROM {self._prefix}blob_use")
+
+    def move_uses(self, version: int) -> None:
+        self._run(f"UPDATE {self._prefix}blob_use SET version = ?", version)
 
     def spoil_blobs(self) -> None:
         self._run(f"UPDATE {self._prefix}blob SET payload = ?", b"\x01\x00\x00\xa1x")
@@ -134,6 +143,10 @@ class MemoryHands:
     def forget_uses(self) -> None:
         for log in self._storage._logs.values():
             log.blobs.clear()
+
+    def move_uses(self, version: int) -> None:
+        for log in self._storage._logs.values():
+            log.blobs = dict.fromkeys(log.blobs, version)
 
     def spoil_blobs(self) -> None:
         for blob in self._storage._blobs.values():

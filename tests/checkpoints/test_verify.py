@@ -167,21 +167,57 @@ BESIDE_THE_LOG: dict[str, tuple[Act, str]] = {
     "snapshot moved": (lambda hands: hands.move("t", "snapshot", _first(hands, "snapshot"), 9), "snapshot"),
     "snapshot after the head": (lambda hands: hands.move("t", "snapshot", _first(hands, "snapshot"), 90), "snapshot"),
     "large value forgotten": (lambda hands: hands.forget_uses(), "large value"),
+    "large value noted late": (lambda hands: hands.move_uses(10), "large value"),
+    "large value noted early": (lambda hands: hands.move_uses(4), "large value"),
+    "large value noted nowhere": (lambda hands: hands.move_uses(0), "large value"),
+    "end of a lease": (lambda hands: hands.line("t", "lease_until", 1 << 57), "directory line"),
 }
 
 
+@pytest.mark.parametrize("restore", [False, True])
 @pytest.mark.parametrize("what", BESIDE_THE_LOG)
-async def test_whatever_is_derived_and_differs_from_the_log_is_found(what: str, told_story: Story) -> None:
+async def test_whatever_is_derived_and_differs_from_the_log_is_found(
+    what: str, restore: bool, told_story: Story
+) -> None:
     """B11: indexes against the log, snapshots against a replay."""
     store, hands = told_story
     marks = {mark.version: mark.id for mark in await store.thread("t").history(everything=True)}
     act, place = BESIDE_THE_LOG[what]
     act(hands)
-    report = await store.thread("t").verify()
+    report = await store.thread("t").verify(restore=restore)
     wanted = f"checkpoint {marks[7]}" if place == "checkpoint 7" else place
     assert report.damaged, what
     assert report.damaged[0].place.startswith(wanted), str(report)
     assert all(each.derived for each in report.damaged)
+
+
+@pytest.mark.parametrize("thread", ["t", "branch"])
+async def test_a_flipped_head_digest_is_one_damage_that_can_be_mended(thread: str, told_story: Story) -> None:
+    """B11: the log itself is intact, and every point of it is restored."""
+    store, hands = told_story
+    hands.line(thread, "head_digest", b"\x07" * 32)
+    report = await store.thread(thread).verify(restore=True)
+    assert [(each.place, each.derived) for each in report.damaged] == [("directory line", True)]
+    assert report.restored == report.points
+    assert (await store.thread(thread).repair()).ok
+
+
+async def test_a_thread_that_was_made_after_its_first_entry_is_told(told_story: Story) -> None:
+    """B11: when it was made is not in the log, so nothing can make it again."""
+    store, hands = told_story
+    for thread in ("t", "branch"):
+        hands.line(thread, "created_at", 1 << 57)
+        (damage,) = (await store.thread(thread).verify()).damaged
+        assert (damage.place, damage.derived) == ("directory line", False)
+        assert damage.reason.startswith("says that the thread was made after its first entry")
+
+
+async def test_points_that_only_the_directory_line_hides_are_no_damage_of_their_own(told_story: Story) -> None:
+    store, hands = told_story
+    hands.line("t", "head", 6)
+    report = await store.thread("t").verify(restore=True)
+    assert {each.place for each in report.damaged} == {"directory line"}
+    assert 0 < report.restored < report.points
 
 
 async def test_a_checkpoint_that_is_not_in_the_log_is_found(told_story: Story) -> None:
@@ -195,6 +231,31 @@ async def test_a_large_value_that_is_damaged_is_found(told_story: Story) -> None
     hands.spoil_blobs()
     report = await store.thread("t").verify()
     assert [each.reason for each in report.damaged if each.place.startswith("large value")] == ["fails its digest"]
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgres", "mysql"])
+async def test_entries_that_no_directory_line_leads_to_are_told(backend: str, tmp_path: Path) -> None:
+    """B11: the thread looks as if it had never been; its entries tell."""
+    async with telling(backend, tmp_path) as (store, hands):
+        assert isinstance(hands, Hands)
+        number = hands.forget_line("branch")
+        report = await store.verify()
+        said = f"(no thread): directory has no line for row {number}; entries there: 1"
+        assert [str(each) for each in report.damaged] == [said]
+        assert (report.damaged[0].derived, (await store.verify(user="alice")).damaged) == (False, [])
+        done = await store.repair()
+        assert (done.ok, done.left) == (False, report.damaged)
+
+
+def test_an_index_without_its_log_file_is_told(tmp_path: Path) -> None:
+    with sync.Perdure.open(f"file://{tmp_path}/store") as store:
+        for number in range(3):
+            store.thread("t").save({"n": number})
+        (log,) = tmp_path.rglob("log.jsonl")
+        log.unlink()
+        report = store.verify()
+        where = log.parent.relative_to(tmp_path / "store")
+        assert [each.reason for each in report.damaged] == [f"has no line for {where}; entries there: 3"]
 
 
 async def _pruned(store: Perdure) -> None:
@@ -305,6 +366,7 @@ async def test_latest_does_not_believe_the_index(told_story: Story) -> None:
     found = await store.thread("t").latest()
     assert found.checkpoint.id == before[1].id
     assert [each.place for each in found.skipped] == [f"checkpoint {before[0].id}"]
+    assert "no earlier checkpoint" not in str(found)  # there is one: it was found
 
 
 async def test_latest_says_so_when_the_directory_may_hide_newer_points(told_story: Story) -> None:

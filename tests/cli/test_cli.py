@@ -93,3 +93,41 @@ def test_a_reader_that_goes_away_is_no_error_with_a_traceback() -> None:
     command = f"{sys.executable} -m perdure.cli.main schema sqlite:///x.db | head -c 1"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True, timeout=60)
     assert done.stderr == ""
+
+
+ON_A_STORAGE = (
+    ["verify"], ["repair"], ["sizes"], ["compact"], ["prune", "--last", "1"], ["timeline", "t"], ["compare", "t", "u"],
+    ["export", "t", "x"], ["copy", "memory://"],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ON_A_STORAGE, ids=lambda command: command[0])
+def test_a_database_that_is_not_there_is_said_to_be_absent_with_what_was_meant(
+    command: list[str], tmp_path: Path
+) -> None:
+    with Perdure.open(f"sqlite:///{tmp_path}/agents.db") as store:
+        store.thread("t").save({"n": 1})
+    done = perdure(command[0], "sqlite:///agent.db", *command[1:], folder=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    said = "there is no database yet, did you mean 'agents.db'?; check the address"
+    assert f"error: {tmp_path}/agent.db: {said}" in done.stderr
+    assert not (tmp_path / "agent.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("sqlite:///new.db", "/new.db: there is no database yet; a program makes it when it first saves there; check"),
+        ("sqlite:///no/x.db", "/no/x.db: there is no database yet: there is no folder {folder}/no; check the address"),
+        ("sqlite:///{here}/there.db", "did you mean sqlite:////{here}/there.db? Four slashes begin a path from"),
+        ("file:./nowhere", "/nowhere: there is no folder yet; a program makes it when it first saves there; check the"),
+        ("sqlite:///empty.db", "/empty.db: there are no tables of ours yet; open it once with migrate="),
+    ],
+)
+def test_what_is_wrong_with_an_address_is_said(address: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "there.db").touch()
+    (tmp_path / "empty.db").touch()
+    names = {"here": str(tmp_path).lstrip("/"), "folder": str(tmp_path)}
+    done = perdure("verify", address.format(**names), folder=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert said.format(**names) in done.stderr

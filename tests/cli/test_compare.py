@@ -91,6 +91,7 @@ def test_programs_get_json(folder: Path) -> None:
     ("arguments", "said"),
     [
         (["trip", "nope"], "error: thread 'nope' does not exist"),
+        (["trip@zzz", "trip"], "error: thread 'trip@zzz' does not exist; '@zzz' is not a ref; use @12 (a version)"),
         (["trip@7", "trip"], "error: version 7 of thread 'trip' does not exist"),
         (["trip", "by-train", "--user", "bob"], "error: thread 'trip' does not exist"),
         (["trip", "by-train", "trip@1", "--patch"], "error: a patch leads from one point to another: give 2 points"),

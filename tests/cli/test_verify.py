@@ -60,6 +60,20 @@ def test_each_damage_is_a_line_with_its_place_and_what_to_type_next(folder: Path
     assert (done.returncode, done.stdout.splitlines()[0]) == (1, "rebuilt 0, left 1 in 4 threads")
 
 
+def test_entries_without_a_directory_line_are_told_once_even_when_no_thread_is_left(folder: Path) -> None:
+    """B11: and what to do about it."""
+    with closing(sqlite3.connect(folder / "agents.db")) as connection, connection:
+        connection.execute("DELETE FROM perdure_thread")
+    done = perdure("verify", STORE, folder=folder)
+    assert (done.returncode, done.stdout.splitlines()[:3]) == (1, [
+        "4 damages: 0 threads, 0 entries, 0 checkpoints, 0 snapshots",
+        "  (no thread): directory has no line for row 1; entries there: 4",
+        "    → restore the storage from a backup, or copy out what can still be read: perdure copy",
+    ])  # fmt: skip
+    done = perdure("repair", STORE, folder=folder)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (1, "rebuilt 0, left 4 in 0 threads")
+
+
 def test_programs_get_json(folder: Path) -> None:
     _spoil(folder, "DELETE FROM perdure_checkpoint WHERE row = 4294967296 + 3")
     done = perdure("verify", STORE, "-o", "json", folder=folder)

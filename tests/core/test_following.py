@@ -12,20 +12,10 @@ from msgspec import Raw
 
 from perdure.core.codec import decode, encode
 from perdure.core.conversation import MESSAGE_PATH, Conversation
-from perdure.core.delta import delta
-from perdure.core.document import Document
 from perdure.core.following import Following
-from perdure.core.ops import Op
 from perdure.core.payload import StateChange, WholeState
 from perdure.core.pruning import Composed, Talk
-
-
-def change(old: list[Any], new: list[Any], to: int | None = None) -> StateChange:
-    return StateChange(ops_between(old, new), None, to)
-
-
-def ops_between(old: list[Any], new: list[Any]) -> list[Op]:
-    return delta(Document.of(encode({"messages": old})), encode({"messages": new}))[0]
+from tests.core.lists import change, ops_between
 
 
 def said(following: Following) -> list[Any]:
@@ -149,7 +139,7 @@ def test_messages_in_no_list_are_taken_back_too() -> None:
     following = Following(MESSAGE_PATH, {1})
     following.take(change([], ["a"]))
     following.passed(1)
-    following.said(Raw(encode("apart")))
+    following.now.add(Raw(encode("apart")))
     following.passed(2)
     assert said(following) == ["a", "apart"]
     following.take(change(["a"], ["a"], to=1))

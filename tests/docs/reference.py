@@ -25,7 +25,8 @@ API = ROOT / "docs" / "reference" / "api.md"
 ERRORS = ROOT / "docs" / "reference" / "errors.md"
 VALUES = (
     perdure.Checkpoint, perdure.Entry, perdure.ThreadInfo, perdure.Comparison, perdure.Comparisons, perdure.Difference,
-    perdure.Row, perdure.Divergence, perdure.Side, perdure.Message, Sizes,
+    perdure.Row, perdure.Divergence, perdure.Side, perdure.Message, perdure.MessageLine, perdure.Analytics,
+    perdure.Orphan, Sizes,
     perdure.Retention, perdure.Rule, Plan, Verdict, Point, Pruned, PruneReport, Rewinding, TimelineItem, Branch,
     perdure.Report, perdure.Damage, perdure.Repaired, perdure.Latest,
     perdure.CheckpointDiff, StoreSizes, ThreadTotal, ThreadSizes, KindSize, Weight, Largest, Exported, Listed, Copied,

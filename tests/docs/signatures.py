@@ -49,7 +49,8 @@ def methods(cls: type) -> list[tuple[str, Any]]:
 
 
 def _made_of(cls: type) -> list[type]:
-    return [each for each in cls.__mro__ if each.__module__.startswith("perdure.app.") or each is cls]
+    ours = ("perdure.app.", "perdure.sync.")
+    return [each for each in cls.__mro__ if each.__module__.startswith(ours) or each is cls]
 
 
 def properties(cls: type) -> list[str]:

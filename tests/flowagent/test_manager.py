@@ -229,6 +229,34 @@ async def test_a_storage_may_choose_ids_and_keep_objects() -> None:
     assert (await manager.restore("n1")).collected_fields["city"] == "Paris"
 
 
+class Slotted(Traveller):
+    __slots__ = ("__secret", "client", "context_summary", "later", "stops")
+
+    def __init__(self, *args: Any, **given: Any) -> None:
+        super().__init__(*args, **given)
+        self.stops, self.__secret = ["Rome"], 7
+
+    def told(self) -> int:
+        return self.__secret
+
+
+class SlottedAgain(Slotted):
+    __slots__ = "hotel"
+
+
+async def test_attributes_in_slots_are_kept_like_all_others(manager: CheckpointManager) -> None:
+    agent = SlottedAgain("a", "u", context_summary="a trip")
+    agent.hotel = {"stars": 5}
+    point = await manager.save(agent)
+    agent.stops.append("Oslo")
+    restored = await manager.restore(point)
+    assert (restored.stops, restored.hotel, restored.told(), restored.plan) == (["Rome"], {"stars": 5}, 7, [])
+    assert restored.context_summary == "a trip"
+    for name in ("later", "client"):  # never set, and no data
+        with pytest.raises(AttributeError, match=f"set '{name}' in on_restored"):
+            getattr(restored, name)
+
+
 async def test_what_cannot_be_kept_is_refused_when_saving(manager: CheckpointManager) -> None:
     @dataclass
     class Leg:
@@ -329,13 +357,15 @@ async def test_ages_and_arguments_are_checked(manager: CheckpointManager) -> Non
     for call in (
         manager.cleanup_old_checkpoints(max_age_days=-1),
         manager.cleanup_old_checkpoints(max_age_days="30"),  # type: ignore[arg-type]
-        manager.list_by_user("u", limit=-1),
         manager.list_by_user("u", offset="1"),  # type: ignore[arg-type]
         manager.save("no agent"),  # type: ignore[arg-type]
         manager.save(StandardAgent("a", "u"), metadata={"x": object()}),
     ):
         with pytest.raises(InvalidInputError):
             await call
+    for name in ("limit", "offset"):
+        with pytest.raises(InvalidInputError, match=f"{name} must be an int from 0 to .*, not -1"):
+            await manager.list_by_user("u", **{name: -1})
     with pytest.raises(InvalidInputError, match="must be a CheckpointStorage"):
         CheckpointManager("sqlite:///x.db")  # type: ignore[arg-type]
 

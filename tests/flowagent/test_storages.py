@@ -241,6 +241,11 @@ def test_a_limit_is_a_number_from_one_on(limit: Any) -> None:
             make(limit)
 
 
+async def test_an_offset_that_cannot_be_used_is_named(ours: Any) -> None:
+    with pytest.raises(InvalidInputError, match=r"offset must be an int from 0 to .*, not -1"):
+        await ours.list_by_user("u", offset=-1)
+
+
 def test_a_path_is_taken_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever an address would make of it, and wherever the process goes before the first use."""
     monkeypatch.chdir(tmp_path)

@@ -184,7 +184,7 @@ def a_rewind_takes_nothing_back_that_was_said() -> None:
 
 def lost_messages_are_not_kept() -> None:
     talk = conversation.Conversation.talk
-    conversation.Conversation.talk = lambda self, before=None: msgspec.structs.replace(talk(self, before), lost=[])
+    conversation.Conversation.talk = lambda self, *known: msgspec.structs.replace(talk(self, *known), lost=[])
 
 
 def pauses_hold_nothing() -> None:

@@ -16,9 +16,11 @@ from perdure.core.errors import NotAStorageError
 from perdure.core.identity import ThreadKey
 from perdure.storage.drive import drive
 from perdure.storage.mysql.store import MysqlStorage
+from perdure.storage.sql.rows import scope_number
 from perdure.storage.sql.schema import TABLES
 from perdure.testing.clock import ManualClock
 from perdure.testing.contract.lifetime import CURRENT
+from perdure.testing.contract.messages import said
 from perdure.testing.scribe import THREAD, Scribe
 from perdure.testing.servers import require, shared_mariadb
 from tests.storage.mysql import asked, connected, run_mysql
@@ -141,6 +143,24 @@ def test_a_list_and_a_sweep_are_found_by_an_index(url: str) -> None:
     assert all(int(each["rows"]) <= 6 for each in due if each["table"] == "t")
     (listed,) = _plan(url, storage._port.sql.threads("everybody"), ("0", 1 << 60, "z", 10))
     assert (listed["key"], "filesort" in listed["Extra"]) == ("perdure_thread_updated", False)
+    drive(storage.close())
+
+
+def test_messages_are_found_by_an_index_and_not_sorted(url: str) -> None:
+    storage = MysqlStorage(url, mode="sync", server_time=False)
+    drive(storage.setup())
+    scribe = Scribe(storage, ManualClock())
+    for number in range(6):
+        drive(said(scribe, *["a few words"] * 50, key=ThreadKey("", f"u{number % 2}", f"t{number}")))
+    run_mysql(url, "ANALYZE TABLE perdure_message")
+    sql = storage._port.sql.messages
+    word = " AND LOCATE(CONVERT(? USING ascii), m.words) > 0"
+    for conditions, values in (("", ()), (word, (" few ",))):
+        (line, _) = _plan(url, sql.lines(conditions, order="DESC"), (1 << 32, 2 << 32, *values, 50))
+        assert (line["key"], "filesort" in line["Extra"]) == ("PRIMARY", False)
+        listed = sql.first_lines("one", conditions, searched=False)
+        (line, *_) = _plan(url, listed, (scope_number("", "u1"), "", "u1", *values, 50))
+        assert (line["key"], "filesort" in line["Extra"]) == ("perdure_message_scope", False)
     drive(storage.close())
 
 

@@ -26,7 +26,7 @@ from tests.crash.waiting_child import Child, together
 from tests.storage.test_postgres_pools import database, url  # noqa: F401  # fixtures
 
 ROOT = Path(__file__).parents[2]
-KILLS = 44  # as many as there are statements, and some
+KILLS = 58  # as many as there are statements, and some
 LAYOUT = """
 SELECT table_name, ordinal_position, column_name, data_type, collation_name, is_nullable, is_identity
 FROM information_schema.columns WHERE table_schema = 'perdure' ORDER BY 1, 2;

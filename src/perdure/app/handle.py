@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from perdure.app.parts import Parts
 from perdure.app.users import UserId
@@ -21,6 +21,13 @@ from perdure.core.identity import ThreadKey, check_id, check_label
 from perdure.core.threads import NO_PATCH, ThreadPatch, ThreadRow
 
 ABSENT: Any = object()
+
+
+class Sight(NamedTuple):
+    """A state that was seen: of which thread, and its version."""
+
+    uid: str | None
+    version: int
 
 
 class Handle:
@@ -141,3 +148,20 @@ def checkpoint_of(saved: Saved, user: UserId | None) -> Checkpoint:
     if row is None:
         raise InvalidInputError("the write this key stands for made no checkpoint")
     return row.public(user)
+
+
+async def key_of(thread: Handle) -> ThreadKey:
+    """Which thread it is, exactly; for the faces that are built on it."""
+    return await thread._found()  # pyright: ignore[reportPrivateUsage]
+
+
+def sight_of(thread: Handle) -> Sight | None:
+    """The newest state that was seen through a handle; None when none was."""
+    seen = thread._seen  # pyright: ignore[reportPrivateUsage]
+    return None if seen is None else Sight(thread._uid, seen)  # pyright: ignore[reportPrivateUsage]
+
+
+def remember(thread: Handle, sight: Sight | None) -> None:
+    """Go on from what was seen through another handle on the same thread."""
+    if sight is not None:
+        thread._uid, thread._seen = sight  # pyright: ignore[reportPrivateUsage]

@@ -174,7 +174,10 @@ def _uid(row: ThreadRow, key: ThreadKey) -> str:
 
 def _unborn(row: ThreadRow) -> ThreadRow:
     """The line of a fork without entries of its own."""
-    return ThreadRow(key=row.key, uid=row.uid, name=row.name, agent=row.agent, tags=row.tags, created=row.created)
+    return ThreadRow(
+        key=row.key, uid=row.uid, name=row.name, agent=row.agent, tags=row.tags, metadata=row.metadata,
+        created=row.created,
+    )  # fmt: skip
 
 
 def _snapshot(head: Head) -> Snapshot:

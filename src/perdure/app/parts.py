@@ -10,6 +10,7 @@ from perdure.app.clock import SystemClock, SystemRandomness
 from perdure.app.maintenance import Maintenance
 from perdure.app.opening import Address, open_storage
 from perdure.app.servers import Asked, Mode
+from perdure.app.speaking import Speaker
 from perdure.app.users import UserId, Users
 from perdure.checkpoints.engine import Engine
 from perdure.checkpoints.newest import Newest
@@ -22,6 +23,7 @@ from perdure.core.errors import InvalidInputError
 from perdure.core.identity import ThreadKey
 from perdure.core.ports import Clock, Randomness, Silence, Telemetry
 from perdure.core.retention_policy import Retention
+from perdure.sessions.checking import Lines
 from perdure.sessions.messages import Messages
 from perdure.storage.baton import Baton
 from perdure.storage.contract import Migrate
@@ -75,11 +77,13 @@ class Parts:
         self.newest = Newest(self.storage, self.points, self.engine)
         # What Redis or a queue would answer proves nothing about what is stored.
         behind = opened.background.inner if opened.background else opened.storage
-        self.verifier = Verifier(opened.hot.inner if opened.hot else behind)
+        stored = opened.hot.inner if opened.hot else behind
+        self.verifier = Verifier(stored, Lines(stored).faults)
         self.repairer = Repairer(self.storage, self.verifier, self.engine)
         self.maintenance = Maintenance(self.storage, self.pruner, self.clock, self.telemetry)
         self.retention = retention
         self.messages = Messages(self.storage)
+        self.speaker = Speaker(self.storage, self.engine, self.messages)
         self._migrate: Migrate = migrate
         self._ready = False
 

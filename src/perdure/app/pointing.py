@@ -41,7 +41,16 @@ class Pointing:
         if isinstance(_ref(text), refs.AtCheckpoint):
             return await self._checkpoint(text.removeprefix("@"))
         thread, ref = refs.split(text)
-        return Place(await self._key(thread), None if ref is None else text[len(thread) :])
+        key = await self._key(thread)
+        if ref is None:
+            await self._check_id(key)
+        return Place(key, None if ref is None else text[len(thread) :])
+
+    async def _check_id(self, key: ThreadKey) -> None:
+        """An id may have an `@` in it. Where there is no thread of it, a ref was meant that cannot be read."""
+        _, at, ref = key.id.rpartition("@")
+        if at and await self._parts.storage.thread(key) is None:
+            raise NotFoundError(f"thread {key.id!r}", str(InvalidRefError(at + ref)))
 
     async def _checkpoint(self, checkpoint_id: str) -> Place:
         await self._parts.ready()

@@ -11,9 +11,11 @@ from typing import Self, Unpack, overload
 
 from perdure.app.comparing import check_count, compare_places
 from perdure.app.copying import Copied
+from perdure.app.directory import Directory
 from perdure.app.exporting import Exported, export_thread
 from perdure.app.importing import import_file
 from perdure.app.maintenance import Progress, PruneReport
+from perdure.app.naming import check_tags
 from perdure.app.opening import parse
 from perdure.app.options import StorageOptions, given
 from perdure.app.parts import Parts
@@ -39,12 +41,11 @@ from perdure.storage.contract import Migrate, Storage
 CACHE_BYTES = 64 * 1024 * 1024
 
 
-class Perdure:
+class Perdure(Directory):
     """An open store. Use it as an async context manager, or call `close`."""
 
     def __init__(self, parts: Parts, namespace: str) -> None:
-        self._parts = parts
-        self._namespace = namespace
+        super().__init__(parts, namespace)
         # Tied to the parts and not to this object: a handle on a thread keeps its store open.
         self._finalizer = weakref.finalize(parts, _close_forgotten, parts.storage)
 
@@ -124,9 +125,7 @@ class Perdure:
         `actor` and `task` say who writes through this handle and for which task: they stand on every point it makes.
         """
         key = ThreadKey(self._namespace, self._parts.users.key(user), check_id(id, "the thread id"))
-        if isinstance(tags, str) or not isinstance(tags, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInputError(f"tags must be a list of str, not {tags!r}")
-        labels = tuple(check_id(tag, "a tag") for tag in tags)
+        labels = check_tags(tags)
         agent, name = check_label(agent, "agent"), check_label(name, "name")
         given = agent is not None or name is not None or labels
         patch = ThreadPatch(agent=agent, name=name, tags=labels or None) if given else NO_PATCH
@@ -184,7 +183,7 @@ class Perdure:
         await self._parts.ready()
         done = await import_file(
             self._parts.storage, path, namespace=self._namespace, to=to, overwrite=overwrite, mode=self._parts.mode,
-            user=None if user is None else self._parts.users.key(user),
+            user=self._whose(user),
         )  # fmt: skip
         for each in done:
             self._parts.engine.forget(each.key)
@@ -210,7 +209,7 @@ class Perdure:
         if policy is None:
             raise InvalidInputError("there is no policy to prune by: give a Retention, or open the store with one")
         await self._parts.ready()
-        whose = None if user is None else self._parts.users.key(user)
+        whose = self._whose(user)
         return await self._parts.maintenance.prune(
             self._namespace, policy_of(policy), user=whose, dry_run=dry_run, progress=progress
         )
@@ -220,12 +219,13 @@ class Perdure:
     ) -> Report:
         """Check all threads, or those of a user: every log, every whole state, every index. Nothing is changed.
 
-        With `restore`, every checkpoint is restored and compared too. What is damaged is named in the report.
+        With `restore`, every checkpoint is restored and compared too. What is damaged is named in the report. Entries
+        that no thread leads to are told whatever the namespace is, unless a user is named.
         """
         await self._parts.ready()
         await self._parts.flush()
-        whose = None if user is None else self._parts.users.key(user)
-        return await self._parts.verifier.store(self._namespace, user=whose, restore=restore, progress=progress)
+        whose = self._whose(user)
+        return await self._parts.verifier.everything(self._namespace, user=whose, restore=restore, progress=progress)
 
     async def repair(self, *, user: UserId | None = None, progress: RepairProgress | None = None) -> Repaired:
         """Make everything again that is derived from the logs, of all threads or of a user's.
@@ -234,8 +234,8 @@ class Perdure:
         """
         await self._parts.ready()
         await self._parts.flush()
-        whose = None if user is None else self._parts.users.key(user)
-        return await self._parts.repairer.store(self._namespace, user=whose, progress=progress)
+        whose = self._whose(user)
+        return await self._parts.repairer.everything(self._namespace, user=whose, progress=progress)
 
     async def compact(self) -> int:
         """Give disk space that nothing uses any more back to the system, and return how many bytes that was.
@@ -249,6 +249,10 @@ class Perdure:
     def compacting(self) -> str:
         """Who has to wait while `compact` works, in a sentence."""
         return self._parts.storage.compacting()
+
+    async def setup(self) -> None:
+        """Make or upgrade the layout of the storage; the first use does so too."""
+        await self._parts.ready()
 
     async def flush(self) -> None:
         """Wait until everything that was answered is durable. Only `durability="background"` leaves something to do.

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
+from perdure.app.asking import moment
 from perdure.app.comparing import Place, compare_two
 from perdure.app.handle import ABSENT, built, checkpoint_of
-from perdure.app.upkeep import Upkeep
-from perdure.app.users import UserId
+from perdure.app.naming import Naming, ThreadInfo, info_of
 from perdure.app.weighing import weigh_thread
 from perdure.checkpoints.heads import Head
 from perdure.checkpoints.reading import read_log
@@ -20,41 +20,22 @@ from perdure.core import steps
 from perdure.core.changes import Change
 from perdure.core.checkpoint import Checkpoint, CheckpointMark, CheckpointQuery, check_limit, check_metadata
 from perdure.core.comparison import Comparison
-from perdure.core.entries import Entry
+from perdure.core.entries import Entry, NewEntry
 from perdure.core.errors import (
     DamagedError,
-    InvalidFilterError,
     InvalidInputError,
     NotFoundError,
 )
 from perdure.core.identity import ThreadKey, check_label
 from perdure.core.retention_policy import EVERY, is_due
 from perdure.core.steps import Step
-from perdure.core.times import to_datetime, to_micros
+from perdure.core.times import to_datetime
 from perdure.core.weights import ThreadSizes, check_depth
-from perdure.core.writes import Sizes
 
 PathLike = str | tuple[Step, ...]
 
 
-class ThreadInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a thread without reading its state."""
-
-    id: str
-    user: UserId | None
-    name: str | None
-    agent: str | None
-    tags: tuple[str, ...]
-    status: str
-    version: int
-    state_version: int
-    created: datetime
-    updated: datetime
-    forked_from: int | None  # the version of its parent it began at
-    sizes: Sizes
-
-
-class Thread(Upkeep):
+class Thread(Naming):
     """One conversation or task: an append-only log and the state it adds up to.
 
     A handle remembers the last state it has seen. `save` and `update` are refused with `VersionConflictError` when
@@ -94,17 +75,22 @@ class Thread(Upkeep):
         expected: int | None = None,
         key: str | None = None,
         after: object = None,
+        messages: Sequence[object] = (),
+        also: Sequence[NewEntry] = (),
     ) -> Checkpoint:
         """Make `state` the state of the thread, with a checkpoint. What is stored is the change.
 
         With `after`, a ref, the state builds on that point: what came since is left behind, as by a rewind.
+        `messages` are added to the conversation in the same write, as by `add_messages`; faces may add entries.
         """
         thread = await self._found()
         mark = self._mark(kind, status, note, metadata)
         if after is not None:
+            _check_no_messages(messages)
             return await self._save_after(thread, state, after, mark, expected, key)
         wanted = self._expected(expected)
-        saved = await self._parts.engine.save(thread, state, wanted, self._request(mark, key))
+        request = (await self._with_messages(thread, self._request(mark, key), messages)).with_entries(*also)
+        saved = await self._parts.engine.save(thread, state, wanted, request)
         return await self._saved(thread, saved, wanted)
 
     async def routine(
@@ -188,8 +174,8 @@ class Thread(Upkeep):
             status=check_label(status, "status"),
             agent=check_label(agent, "agent"),
             metadata=metadata,
-            since=_moment(since, "since"),
-            until=_moment(until, "until"),
+            since=moment(since, "since"),
+            until=moment(until, "until"),
             before=check_label(before.id if isinstance(before, Checkpoint) else before, "before"),
             limit=check_limit(limit),
             present=not everything,
@@ -204,10 +190,6 @@ class Thread(Upkeep):
             raise InvalidInputError(f"after must be a version (an int from 0 on), not {after!r}")
         wanted = None if limit is None else check_limit(limit)
         return await read_log(self._parts.storage, await self._found(), after, wanted)
-
-    async def messages(self, limit: int | None = None) -> list[Any]:
-        """Return what was said in this thread, oldest first; with `limit`, the newest that many."""
-        return await self._parts.messages.list(await self._found(), None if limit is None else check_limit(limit))
 
     async def compare(self, a: object, b: object) -> Comparison:
         """Compare the states at two refs (or checkpoints) of this thread; None is the newest version."""
@@ -236,23 +218,9 @@ class Thread(Upkeep):
     async def info(self) -> ThreadInfo:
         """Return status, versions and sizes."""
         row = await self._row(await self._found())
-        return ThreadInfo(
-            id=row.key.id,
-            user=self._parts.users.shown(row.key.user),
-            name=row.name,
-            agent=row.agent,
-            tags=row.tags,
-            status=row.status,
-            version=row.head,
-            state_version=row.state_version,
-            created=to_datetime(row.created),
-            updated=to_datetime(row.updated),
-            forked_from=row.parent_version if row.parent_uid else None,
-            sizes=await self._parts.storage.sizes(row.key),
-        )
+        return info_of(row, self._parts.users.shown(row.key.user), await self._parts.storage.sizes(row.key))
 
 
-def _moment(at: object, what: str) -> int | None:
-    if at is None or isinstance(at, datetime):
-        return None if at is None else to_micros(at)
-    raise InvalidFilterError(f"{what} must be a datetime, not {at!r}")
+def _check_no_messages(messages: Sequence[object]) -> None:
+    if messages:
+        raise InvalidInputError("a save after another point takes no messages: add them once it is made")

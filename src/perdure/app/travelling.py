@@ -34,7 +34,7 @@ class TimeTravel(Handle):
         target = ThreadKey(key.namespace, key.user, check_id(to, "the thread id"))
         line = ThreadRow(
             key=target, uid=self._parts.engine.ids.sortable(), name=row.name, agent=row.agent, tags=row.tags,
-            created=self._parts.engine.clock.now(),
+            metadata=row.metadata, created=self._parts.engine.clock.now(),
         )  # fmt: skip
         await self._parts.storage.fork(key, version, line)
         self._parts.engine.forget(target)

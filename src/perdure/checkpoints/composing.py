@@ -13,16 +13,16 @@ from perdure.core.compose import compose
 from perdure.core.conversation import MESSAGE_PATH, Conversation, list_at
 from perdure.core.cuts import Cut
 from perdure.core.delta import delta
-from perdure.core.digest import GENESIS, body_of, snapshot_digest
+from perdure.core.digest import GENESIS, snapshot_digest
 from perdure.core.document import Document
-from perdure.core.entries import Entry, EntryKind
+from perdure.core.entries import SPOKEN_KINDS, Entry
 from perdure.core.envelope import seal_packed
 from perdure.core.errors import EntryDamagedError
 from perdure.core.fold import Step, walk, with_bodies
-from perdure.core.following import Following
+from perdure.core.following import Following, begin, pass_by
 from perdure.core.ops import Op, Ops
 from perdure.core.payload import StateChange, WholeState, encode_body
-from perdure.core.pruning import Composed, Record, Talk, is_blank
+from perdure.core.pruning import Composed, Record, Talk
 from perdure.core.seams import Seams
 from perdure.core.steps import Path
 from perdure.storage.contract import Storage
@@ -44,6 +44,7 @@ class _Open(msgspec.Struct):
     said: Conversation
     deltas: list[Ops] = []
     turned: bool = False  # a rewind in it goes back to before it
+    spoken: bool = False  # messages that are in no list were added in it, or deleted
 
 
 class Composer:
@@ -60,19 +61,18 @@ class Composer:
     async def make(self, cuts: list[Cut]) -> list[Made]:
         """The records of these ranges, in order."""
         name, log = self._log.row.key.id, self._log
-        first = {cut.states[0]: cut for cut in cuts}
+        # A range that begins with a record begins before it: what entries inside that one said comes later.
+        after = {cut.low: cut for cut in cuts}
         made: list[Made] = []
-        inside: _Open | None = None
-        chain = GENESIS
+        inside = self._begin(after[0], GENESIS) if 0 in after else None
         for entry, found in walk(name, log.entries, log.records):
             step = None if found is None else await self._whole(found)
-            if step is not None and entry.version in first:
-                inside = self._begin(first[entry.version], chain)
             self._take(entry, step, inside)
             if inside is not None and entry.version == inside.cut.high and step is not None:
                 made.append(self._record(entry, step, inside))
                 inside = None
-            chain = entry.chain
+            if entry.version in after:
+                inside = self._begin(after[entry.version], entry.chain)
         return made
 
     async def _whole(self, step: Step) -> Step:
@@ -94,16 +94,14 @@ class Composer:
             if inside is not None:
                 inside.deltas.append(step.ops)
                 inside.turned = inside.turned or _turns(step, inside.cut)
-        if step is not None:
-            self._following.take(step)
-        elif entry.kind is EntryKind.MESSAGE_ADDED and not is_blank(entry):
-            self._following.said(Raw(body_of(self._log.row.key.id, entry)))
-        self._following.passed(entry.version)
+        if inside is not None and entry.kind in SPOKEN_KINDS:
+            inside.spoken = True
+        self._following.follow(self._log.row.key.id, entry, step)
 
     def _record(self, entry: Entry, step: Step, inside: _Open) -> Made:
         cut = inside.cut
         if cut.whole:
-            body, large = self._base(step)
+            body, large = self._base(step, inside)
         else:
             body, large = self._composed(step, inside)
         payload = seal_packed(body)
@@ -118,22 +116,29 @@ class Composer:
         )
         return Made(record, large)
 
-    def _base(self, step: Step) -> tuple[bytes, list[Blob]]:
+    def _base(self, step: Step, inside: _Open) -> tuple[bytes, list[Blob]]:
         encoded = self._document.encoded()
         state, large = blobs.extract(encoded)
-        simple = Conversation(self._path)
+        simple = self._following.now.reader()
         simple.replace(list_at(Raw(encoded), self._path))
-        talk = self._talk(simple, None)
+        talk = self._talk(inside, simple, None)
+        there = self._following.now.reader()
+        begin(there, WholeState(Raw(encoded), talk=talk), self._path)
+        times = self._following.now.times(there)
         digests = [blob.digest for blob in large]
-        return encode_body(WholeState(Raw(state), digests, 0, True, _mark(step), talk)), large
+        return encode_body(WholeState(Raw(state), digests, 0, True, _mark(step), talk, times)), large
 
     def _composed(self, step: Step, inside: _Open) -> tuple[bytes, list[Blob]]:
         ops = self._checked_ops(inside)
         to = None if isinstance(step, WholeState) else step.to
         before = None if inside.turned or to is not None else inside.said.talk()
-        simple = inside.said.copy()
+        low, now = inside.cut.low, self._following.now
+        simple = now.reader(inside.said)
         simple.follow(ops)
-        content = Composed(inside.cut.low, inside.chain, ops, _mark(step), to, [], self._talk(simple, before))
+        talk = self._talk(inside, simple, before)
+        there = now.reader(inside.said)
+        pass_by(there, ops, talk, low)
+        content = Composed(low, inside.chain, ops, _mark(step), to, [], talk, now.times(there))
         body, large = blobs.extract(encode_body(content))
         if large:
             digests = [blob.digest for blob in large]
@@ -152,12 +157,15 @@ class Composer:
             raise EntryDamagedError(self._log.row.key.id, inside.cut.high, "cannot be reached by one change")
         return ops
 
-    def _talk(self, simple: Conversation, before: Talk | None) -> Talk | None:
-        """What to keep of the conversation beside the change; None when the change tells it all."""
+    def _talk(self, inside: _Open, simple: Conversation, before: Talk | None) -> Talk | None:
+        """What to keep of the conversation beside the change; None when the change tells it all.
+
+        Whoever reads the log comes by all messages of the range, those that a rewind took back too.
+        """
         now = self._following.now
-        if simple.messages() == now.messages() and simple.numbers() == now.numbers():
+        if not inside.spoken and simple.messages() == now.messages() and simple.numbers() == now.numbers():
             return None
-        talk = now.talk(before)
+        talk = now.talk(before, inside.cut.low)
         return talk if self._keep else msgspec.structs.replace(talk, lost=[])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -18,7 +18,7 @@ from perdure.core.delta import delta
 from perdure.core.digest import digest_of, snapshot_digest
 from perdure.core.document import Document
 from perdure.core.entries import EntryKind, NewEntry
-from perdure.core.envelope import seal, seal_quick
+from perdure.core.envelope import seal, seal_packed, seal_quick, weight
 from perdure.core.errors import NotFoundError, PerdureError, StorageBusyError, VersionConflictError
 from perdure.core.fold import change_of
 from perdure.core.identity import ThreadKey
@@ -108,6 +108,35 @@ class Engine:
         """Add an entry that does not change the state."""
         return await self._added(row, kind, body, request, None)
 
+    def entry(self, kind: EntryKind, body: bytes, actor: str | None) -> NewEntry:
+        """An entry with this body, packed where the storage does not make room for others by itself."""
+        payload = seal(body) if self.storage.reuses_room else seal_packed(body)
+        return NewEntry(kind=kind, payload=payload, digest=digest_of(body), actor=actor)
+
+    async def speak(self, key: ThreadKey, entries: Sequence[NewEntry], request: Request) -> Appended:
+        """Add entries that do not change the state, all in one write. The thread is made when there is none."""
+        head = self._heads.get(key)
+        write = Write(
+            key=key,
+            entries=tuple(entries),
+            write_id=self._randomness.bytes(16),
+            micros=self.clock.now(),
+            new_uid=self.ids.sortable(),
+            uid=request.uid or (head.uid if head else None),
+            idem_key=request.key,
+            request=digest_of(encode_body([entry.digest for entry in entries])) if request.key is not None else None,
+            patch=request.patch,
+        )
+        try:
+            done = await self.storage.append(write)
+        except (NotFoundError, VersionConflictError):
+            if request.uid is not None or write.uid is None:
+                raise
+            self.forget(key)  # deleted, or made again, by somebody; this caller never claimed to have seen it
+            done = await self.storage.append(msgspec.structs.replace(write, uid=None))
+        self._tell(key, done, write)
+        return done
+
     async def mark(self, row: ThreadRow, version: int, request: Request) -> Appended:
         """Make a checkpoint of a version that is there already."""
         mark = msgspec.structs.replace(self._marked(request) or CheckpointMark(id="", kind=""), version=version)
@@ -118,6 +147,10 @@ class Engine:
     ) -> Appended:
         """Drop what a plan names, in the transaction of the entry that tells of it."""
         return await self._added(row, EntryKind.RANGE_PRUNED, body, request, None, pruning, large)
+
+    async def take_back(self, row: ThreadRow, body: bytes, pruning: Pruning, request: Request) -> Appended:
+        """Empty messages, in the transaction of the entry that tells of it."""
+        return await self._added(row, EntryKind.MESSAGE_DELETED, body, request, None, pruning)
 
     async def _added(
         self,
@@ -132,7 +165,7 @@ class Engine:
         asked = [kind, mark.version, *request.asked()] if mark else [kind, body]
         write = Write(
             key=row.key,
-            entries=(NewEntry(kind=kind, payload=seal(body), digest=digest_of(body), actor=request.actor),),
+            entries=(self.entry(kind, body, request.actor),),
             write_id=self._randomness.bytes(16),
             micros=self.clock.now(),
             new_uid="",
@@ -199,7 +232,7 @@ class Engine:
 
     def _tell(self, key: ThreadKey, done: Appended, write: Write) -> None:
         if not done.again:
-            kind = write.entries[0].kind
+            kind = write.entries[-1].kind
             self.telemetry.count("perdure.writes", 1, kind=kind)
             self.telemetry.event("entry.committed", thread=key.id, version=done.version, kind=kind)
 
@@ -267,10 +300,10 @@ class Engine:
         body, large = blobs.extract(encode_body(StateChange(ops, mark, back_to)))
         if large:
             body = _with_blobs(body, large)
-        entry = NewEntry(kind=kind, payload=seal(body), digest=digest_of(body), actor=request.actor)
+        entry = self.entry(kind, body, request.actor)
         return Write(
             key=key,
-            entries=(entry,),
+            entries=(*request.also, entry),
             write_id=self._randomness.bytes(16),
             micros=self.clock.now(),
             new_uid=self.ids.sortable() if head.uid is None else "",
@@ -292,7 +325,7 @@ class Engine:
             return
         if head.version != write.expected or head.uid != write.uid:
             return  # somebody read our entry back already and advanced the head
-        _advance(head, done, new, len(write.entries[0].payload))
+        _advance(head, done, new, weight(write.entries[-1].payload))
         self._heads.put(key, head)
         if head.since > snapshots.SMALLEST and self._is_due(head):
             await self._snapshot(key, head)

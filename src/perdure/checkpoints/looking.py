@@ -9,15 +9,20 @@ import msgspec
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.identity import ThreadKey
 from perdure.core.seams import Seams
+from perdure.core.threads import ThreadRow
 from perdure.core.writes import Restored
 from perdure.storage.contract import Storage
 
 
 class Looking:
-    """What a `Restorer` needs of a storage. A damaged snapshot is passed over instead of being dropped."""
+    """What a `Restorer` needs of a storage. A damaged snapshot is passed over instead of being dropped.
 
-    def __init__(self, storage: Storage) -> None:
+    States are read by the line that follows from the log: a damaged one would be told again with its newest point.
+    """
+
+    def __init__(self, storage: Storage, line: ThreadRow) -> None:
         self._storage = storage
+        self._line = line
         self._passed: set[tuple[ThreadKey, int]] = set()
 
     async def restore(self, key: ThreadKey, *, at: int | None = None, after: int | None = None) -> Restored | None:
@@ -25,7 +30,7 @@ class Looking:
         found = await self._storage.restore(key, at=at, after=after)
         while found is not None and found.snapshot is not None and (key, found.snapshot.version) in self._passed:
             found = await self._below(key, found, found.snapshot.version - 1)
-        return found
+        return msgspec.structs.replace(found, row=self._line) if found is not None else None
 
     async def _below(self, key: ThreadKey, found: Restored, version: int) -> Restored | None:
         """The same from an earlier whole state."""

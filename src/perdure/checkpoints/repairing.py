@@ -99,6 +99,17 @@ class Repairer:
             total = total.plus(each)
         return total
 
+    async def everything(
+        self, namespace: str, *, user: str | None = None, progress: Progress | None = None
+    ) -> Repaired:
+        """All threads of a namespace, or of one user in it; unless one is named, what no thread leads to as well."""
+        done = await self.store(namespace, user=user, progress=progress)
+        return done if user is not None else done.plus(await self.strays())
+
+    async def strays(self) -> Repaired:
+        """Entries that no thread leads to: nothing can be made again of them."""
+        return Repaired(left=(await self._verifier.strays()).damaged)
+
     async def _again(self, found: dict[ThreadKey, Repaired]) -> bool:
         """Look once more at what has something left; whether any of it is better now."""
         better = False

@@ -42,7 +42,8 @@ class Replay:
         wholes = {snapshot.version: snapshot for snapshot in snapshots}
         asked: dict[int, list[CheckpointRow]] = {}
         for point in points if restorer else ():
-            asked.setdefault(point.version, []).append(point)
+            if not self._is_out_of_sight(point.version):
+                asked.setdefault(point.version, []).append(point)
         restored, version = 0, 0
         await self._check_large()
         for entry in self._thread.entries:
@@ -59,6 +60,10 @@ class Replay:
         for point in chain.from_iterable(asked.values()):
             restored += await self._point(point, restorer) if restorer else 0
         return restored
+
+    def _is_out_of_sight(self, version: int) -> bool:
+        """Whether only the line hides a version: that is told of the line, and repairing it mends both."""
+        return self._thread.intact and version > self._thread.row.head
 
     def _pass_gap(self, version: int, entry: Entry) -> None:
         if entry.version != version + 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from perdure.core.checkpoint import CheckpointMark
+from perdure.core.entries import NewEntry
 from perdure.core.threads import NO_PATCH, ThreadPatch
 from perdure.core.writes import Appended
 
@@ -17,11 +18,17 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     actor: str | None = None
     patch: ThreadPatch = NO_PATCH
     uid: str | None = None  # the thread its caller has seen; another of the same id is not it
+    also: tuple[NewEntry, ...] = ()  # entries that are written just before it, in the same write
+
+    def with_entries(self, *entries: NewEntry) -> Request:
+        """The same, with entries that are written just before it."""
+        return msgspec.structs.replace(self, also=(*self.also, *entries))
 
     def asked(self) -> list[object]:
         """What of it belongs to the request that a key stands for; the id of a checkpoint is made, not asked for."""
         mark = self.mark
-        return [None] if mark is None else [mark.kind, mark.status, mark.note, mark.metadata]
+        digests = [entry.digest for entry in self.also]
+        return [*([None] if mark is None else [mark.kind, mark.status, mark.note, mark.metadata]), *digests]
 
 
 class Saved(msgspec.Struct, frozen=True):

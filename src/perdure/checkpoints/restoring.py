@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perdure.checkpoints.heads import Head
 from perdure.core import blobs, fold
+from perdure.core.envelope import weight
 from perdure.core.errors import CheckpointDamagedError, EntryDamagedError, NotFoundError
 from perdure.core.fold import SnapshotDamaged
 from perdure.core.identity import ThreadKey
@@ -64,6 +65,10 @@ class Restorer:
     async def catch_up(self, key: ThreadKey, head: Head) -> Head:
         """Bring a known head to the newest version in place, reading only what is new."""
         start, chain = head.last, head.chain
+        row = await self._storage.thread(key)
+        if row is not None and (row.uid, row.head, row.head_digest) == (head.uid, head.last, head.chain):
+            head.checkpoint = row.last_checkpoint
+            return head  # most often nobody wrote meanwhile: one question is enough to know
         restored = await self._storage.restore(key, after=start)
         if restored is None or restored.row.uid != head.uid or restored.row.head < start:
             return await self.restore(key)
@@ -133,9 +138,10 @@ def _advanced(
     entries = [entry for entry in restored.entries if entry.changes_state]
     if entries:
         fold.apply(key.id, head.document, entries, changes, bodies)
-        changed = sum(len(each.payload or b"") for each in (*entries, *restored.records))
+        changed = sum(weight(each.payload or b"") for each in (*entries, *restored.records))
         # A fork's own changes count: the weight of its parents' is no reason to write their state anew beside them.
-        head.since += sum(len(each.payload or b"") for each in entries if each.version > restored.row.parent_version)
+        own = (each for each in entries if each.version > restored.row.parent_version)
+        head.since += sum(weight(each.payload or b"") for each in own)
         head.room += changed
         head.version = entries[-1].version
     head.checkpoint = restored.row.last_checkpoint

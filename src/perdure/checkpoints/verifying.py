@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import cast
 
 import msgspec
@@ -20,6 +20,7 @@ from perdure.core.identity import ThreadKey
 from perdure.core.indexing import Standing
 from perdure.core.ports import Silence
 from perdure.core.threads import ThreadQuery, ThreadRow
+from perdure.core.uses import compare_uses
 from perdure.core.verification import (
     Damage,
     Finder,
@@ -36,6 +37,7 @@ from perdure.storage.contract import Storage
 _PAGE = 500
 _TRIES = 5  # a thread that was written to while it was read is read again
 
+Lines = Callable[[ThreadKey], Awaitable[list[str]]]  # what is wrong with the lines of a thread's messages
 Progress = Callable[[int, int, Report], None]  # how many threads are done, of how many, and what the newest was like
 
 
@@ -58,8 +60,9 @@ class Listed(msgspec.Struct, frozen=True):
 class Verifier:
     """Verifies threads of a storage. Nothing is changed."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, lines: Lines | None = None) -> None:
         self._storage = storage
+        self._lines = lines
 
     async def look(self, key: ThreadKey, *, restore: bool = False) -> Verified:
         """Everything of one thread, and what it was compared with.
@@ -101,12 +104,15 @@ class Verifier:
         check_end(finder, thread.row, thread.named)
         check_line(finder, thread.row, made.row)
         indexing.compare(finder, thread, made)
+        compare_uses(finder, thread, made)
         points = [*thread.inherited, *made.checkpoints]
         replay = Replay(self._storage, finder, thread)
         snapshots = await self._snapshots(finder, thread)
         # A reader drops what is damaged and derived; whoever only looks leaves it where it is.
-        restorer = Restorer(cast(Storage, Looking(self._storage)), Silence()) if restore else None
+        restorer = Restorer(cast(Storage, Looking(self._storage, made.row)), Silence()) if restore else None
         restored = await replay.compare(snapshots, points, restorer)
+        for fault in await self._lines(thread.row.key) if self._lines and thread.intact else ():
+            finder.add("lines of messages", fault, derived=True)
         report = Report(
             threads=1, entries=len(thread.entries), points=len(points), snapshots=len(snapshots), restored=restored,
             damaged=finder.found,
@@ -193,6 +199,23 @@ class Verifier:
             if progress is not None:
                 progress(done, len(listed.keys), newest)
         return total
+
+    async def everything(
+        self, namespace: str, *, user: str | None = None, restore: bool = False, progress: Progress | None = None
+    ) -> Report:
+        """All threads of a namespace, or of one user in it; unless one is named, what no thread leads to as well."""
+        found = await self.store(namespace, user=user, restore=restore, progress=progress)
+        return found if user is not None else found.plus(await self.strays())
+
+    async def strays(self) -> Report:
+        """Entries that no thread leads to, in whichever namespace."""
+        finder = Finder(ThreadKey("", "", "(no thread)"))
+        try:
+            for where, count in (await self._storage.strays()).items():
+                finder.add("directory", f"has no line for {where}; entries there: {count:,}")
+        except DamagedError as exc:
+            finder.add(*told(exc))
+        return Report(damaged=finder.found)
 
     async def listed(self, namespace: str, user: str | None = None) -> Listed:
         """The keys of all threads of a namespace, or of one user in it."""

@@ -14,6 +14,7 @@ from perdure.app.copying import Choice, Copied, Outcome, copy_threads
 from perdure.app.opening import parse, plain_storage
 from perdure.app.options import UserIdType, given
 from perdure.app.servers import place
+from perdure.cli.places import check_there
 from perdure.storage.contract import Storage
 from perdure.storage.drive import drive
 
@@ -70,6 +71,7 @@ def copy(
         Servers: the type of the target's user ids.
     """
     console = Console(highlight=False)
+    check_there(source)
     origin = _storage(source, source_schema, source_user_id_type)
     goal = _storage(target, target_schema, target_user_id_type)
     choice = Choice(namespaces=namespace, user=user, threads=thread)

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from perdure.app.opening import parse, plain_storage
 from perdure.app.options import UserIdType, given
+from perdure.cli.places import check_there
 from perdure.core.errors import AmbiguousThreadError, NotFoundError
 from perdure.core.identity import ThreadKey, check_id
 from perdure.core.threads import ThreadRow
@@ -27,6 +28,8 @@ def opened(
     url: str, schema: str | None, user_id_type: UserIdType | None, migrate: Migrate = "check"
 ) -> Generator[Storage]:
     """The storage at an address; one that is not there is made only with "auto"."""
+    if migrate == "check":
+        check_there(url)
     address = parse(url)
     storage = plain_storage(address, given({"schema": schema, "user_id_type": user_id_type}, address.scheme))
     try:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from perdure.app.options import StorageOptions, UserIdType
 from perdure.app.users import UserId
+from perdure.cli.places import check_there
 from perdure.core.errors import InvalidIdError
 from perdure.sync import Perdure
 
@@ -14,6 +15,7 @@ from perdure.sync import Perdure
 @contextmanager
 def opened_store(url: str, namespace: str, schema: str | None, user_id_type: UserIdType | None) -> Generator[Perdure]:
     """The store at an address; one that is not there, or has an older layout, is refused and stays as it is."""
+    check_there(url)
     options: StorageOptions = {"schema": schema}
     if user_id_type is not None:
         options["user_id_type"] = user_id_type

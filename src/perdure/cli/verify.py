@@ -17,6 +17,7 @@ from perdure.checkpoints.verifying import Verifier
 from perdure.cli.opened import Output, as_json, found, opened, telling
 from perdure.core.ports import Silence
 from perdure.core.verification import Damage, Report
+from perdure.sessions.checking import Lines
 from perdure.storage.contract import Storage
 from perdure.storage.drive import drive
 
@@ -59,13 +60,15 @@ def verify(
     console = Console(highlight=False)
     total = Report()
     with opened(url, schema, user_id_type) as storage, telling(console, output) as tell:
-        verifier = Verifier(storage)
+        verifier = Verifier(storage, Lines(storage).faults)
         if thread is not None:
             row = found(storage, namespace or "", thread, user)
             total = drive(verifier.look(row.key, restore=restore)).report
         for name in () if thread is not None else _namespaces(storage, namespace):
             done = verifier.store(name, user=user, restore=restore, progress=lambda at, of, _: tell(at, of))
             total = total.plus(drive(done))
+        if thread is None and user is None:
+            total = total.plus(drive(verifier.strays()))
     _print(console, output, total, total.damaged, lambda: _told(total, url))
     return 0 if total.ok else 1
 
@@ -110,6 +113,8 @@ def repair(
             total = drive(repairer.thread(found(storage, namespace or "", thread, user).key))
         for name in () if thread is not None else _namespaces(storage, namespace):
             total = total.plus(drive(repairer.store(name, user=user, progress=lambda at, of, _: tell(at, of))))
+        if thread is None and user is None:
+            total = total.plus(drive(repairer.strays()))
     _print(console, output, total, total.left, lambda: str(total))
     return 0 if total.ok else 1
 
@@ -117,7 +122,7 @@ def repair(
 def _repairer(storage: Storage) -> Repairer:
     clock, randomness = SystemClock(), SystemRandomness()
     engine = Engine(storage, clock=clock, randomness=randomness, telemetry=Silence(), cache_bytes=CACHE_BYTES)
-    return Repairer(storage, Verifier(storage), engine)
+    return Repairer(storage, Verifier(storage, Lines(storage).faults), engine)
 
 
 def _namespaces(storage: Storage, namespace: str | None) -> list[str]:

@@ -215,10 +215,10 @@ def has_metadata(encoded: bytes, wanted: Mapping[str, object]) -> bool:
     return all(key in have and encode(have[key]) == encode(value, root="filter") for key, value in wanted.items())
 
 
-def check_limit(limit: object) -> int:
+def check_limit(limit: object, what: str = "limit") -> int:
     """Return a usable limit; raise `InvalidFilterError` otherwise."""
     if type(limit) is not int or not 0 <= limit <= MAX_LIMIT:
-        raise InvalidFilterError(f"limit must be an int from 0 to {MAX_LIMIT:,}, not {limit!r}")
+        raise InvalidFilterError(f"{what} must be an int from 0 to {MAX_LIMIT:,}, not {limit!r}")
     return limit
 
 

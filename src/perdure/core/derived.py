@@ -26,3 +26,16 @@ class Derived(msgspec.Struct, frozen=True, kw_only=True):
 def same_line(one: ThreadRow, other: ThreadRow) -> bool:
     """Whether a thread is where it was: nobody wrote to it, and it was not made anew."""
     return (one.uid, one.head, one.head_digest) == (other.uid, other.head, other.head_digest)
+
+
+def mended(standing: ThreadRow, made: ThreadRow) -> ThreadRow:
+    """The line as it stands now, with what follows from the log: a lease that was given since is not taken back."""
+    return msgspec.structs.replace(
+        standing,
+        head=made.head,
+        state_version=made.state_version,
+        head_digest=made.head_digest,
+        last_checkpoint=made.last_checkpoint,
+        updated=made.updated,
+        lease_until=standing.lease_until if standing.lease_owner is not None else 0,
+    )

@@ -17,6 +17,7 @@ class EntryKind(StrEnum):
     STATE_UPDATED = "state.updated"
     THREAD_REWOUND = "thread.rewound"
     MESSAGE_ADDED = "message.added"
+    MESSAGE_DELETED = "message.deleted"
     CHECKPOINT_SAVED = "checkpoint.saved"
     CHECKPOINT_TAGGED = "checkpoint.tagged"
     CHECKPOINT_CLEARED = "checkpoint.cleared"
@@ -43,6 +44,7 @@ class EntryKind(StrEnum):
 
 
 STATE_KINDS = frozenset({EntryKind.STATE_SAVED, EntryKind.STATE_UPDATED, EntryKind.THREAD_REWOUND})
+SPOKEN_KINDS = frozenset({EntryKind.MESSAGE_ADDED, EntryKind.MESSAGE_DELETED})
 FAILED_KINDS = frozenset({EntryKind.RUN_FAILED, EntryKind.STEP_FAILED, EntryKind.TOOL_FAILED})
 ENTRY_SCHEMA = 1
 

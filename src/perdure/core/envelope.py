@@ -60,6 +60,16 @@ def unseal(sealed: bytes) -> bytes:
     raise EnvelopeError(_why(head))
 
 
+def weight(sealed: bytes) -> int:
+    """How many bytes there are to read and fold, unpacked; 0 for bytes that are not ours."""
+    if sealed[:3] != _PACKED:
+        return len(sealed)
+    try:
+        return zstd.get_frame_info(memoryview(sealed)[3:]).decompressed_size or 0
+    except zstd.ZstdError:
+        return 0
+
+
 def _unpack(packed: memoryview) -> bytes:
     try:
         size = zstd.get_frame_info(packed).decompressed_size

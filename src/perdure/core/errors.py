@@ -244,7 +244,8 @@ class CheckpointDamagedError(DamagedError):
     """A point that was asked for fails its check."""
 
     def __init__(self, checkpoint_id: str, thread_id: str, *, intact: str | None = None) -> None:
-        advice = f"; {intact} is intact: load('@{intact}')" if intact else "; no earlier checkpoint is intact"
+        # Whoever names none may not have looked: that there is none would be a guess.
+        advice = f"; {intact} is intact: load('@{intact}')" if intact else ""
         super().__init__(f"checkpoint {checkpoint_id} of thread {thread_id!r} fails its digest{advice}")
         self.checkpoint_id = checkpoint_id
         self.thread_id = thread_id

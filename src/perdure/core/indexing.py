@@ -182,6 +182,7 @@ def _line(thread: Standing, newest: str | None) -> ThreadRow:
         state_version=changed_state(entries, head),
         last_checkpoint=newest,
         updated=ends.micros if head > row.parent_version else max(row.created, ends.micros),
+        lease_until=row.lease_until if row.lease_owner is not None else 0,
     )
 
 
@@ -190,14 +191,18 @@ def compare(finder: Finder, thread: Standing, made: Derived) -> None:
     _compare_marks(finder, thread, made)
     _compare_inherited(finder, thread)
     _compare_rewinds(finder, thread, made.rewinds)
-    for digest, version in needed(thread.said).items():
-        if version > thread.row.parent_version and thread.derived.uses.get(digest, version + 1) > version:
-            place = f"large value {digest.hex()[:16]}…"
-            finder.add(place, "is not noted as used by this thread: a sweep may remove it", version, derived=True)
+    _check_created(finder, thread)
     for version in thread.derived.snapshots:
         if version > made.row.head:
             reason = "is of a version that is not in the log"
             finder.add(f"snapshot at version {version}", reason, version, derived=True)
+
+
+def _check_created(finder: Finder, thread: Standing) -> None:
+    """When a thread was made is not in its log, only that it was not after the first entry of its own."""
+    first = next((entry for entry in thread.own if entry.version not in thread.said.unread), None)
+    if first is not None and thread.row.created > first.micros:
+        finder.add("directory line", f"says that the thread was made after its first entry ({first.at})")
 
 
 def _compare_marks(finder: Finder, thread: Standing, made: Derived) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NoReturn, Self
 
 import msgspec
 
@@ -45,8 +45,17 @@ def frozen(value: Any) -> Any:
     return value
 
 
+CALL_BLOCKS = ("tool_use", "tool_call")  # blocks of a content that ask for a tool
+_makers: list[Callable[[], str]] = []
+
+
+def name_with(maker: Callable[[], str]) -> None:
+    """Let messages that are made by `text_message` and its siblings get ids of this maker."""
+    _makers[:] = [maker]
+
+
 class Message(msgspec.Struct, frozen=True):
-    """One message of a conversation."""
+    """One message of a conversation. Of two with the same id in a thread, the later one takes the earlier's place."""
 
     role: str
     content: Any
@@ -54,11 +63,52 @@ class Message(msgspec.Struct, frozen=True):
     metadata: Mapping[str, Any] = {}
     id: str | None = None
 
+    @classmethod
+    def text_message(
+        cls, text: str, role: str = "user", *, metadata: Mapping[str, Any] | None = None, id: str | None = None
+    ) -> Self:
+        """A message of plain text, with an id of its own unless one is given."""
+        return cls(role=role, content=text, metadata=metadata or {}, id=id or _new_id())
+
+    @classmethod
+    def tool_message(
+        cls, call_id: str, content: Any, *, is_error: bool = False, metadata: Mapping[str, Any] | None = None
+    ) -> Self:
+        """The result of a tool call."""
+        told = {**(metadata or {}), "tool_call_id": call_id, **({"is_error": True} if is_error else {})}
+        return cls(role="tool", content=content, metadata=told, id=_new_id())
+
+    @property
+    def message_id(self) -> str | None:
+        """The id, under its longer name."""
+        return self.id
+
+    def text(self) -> str:
+        """What it says: its content, or the texts of its blocks, one a line."""
+        return "\n".join(texts(self.content))
+
     def __post_init__(self) -> None:
         if type(self.role) is not str:
             raise UnsupportedValueError("message.role", f"{type(self.role).__name__} is not a str")
         for name in ("content", "tools_calls", "metadata"):
             msgspec.structs.force_setattr(self, name, frozen(getattr(self, name)))
+
+
+def _new_id() -> str | None:
+    return _makers[0]() if _makers else None
+
+
+def texts(content: Any, depth: int = 20) -> Iterator[str]:
+    """The texts in a content: itself, or those of its blocks. A block of another type, such as a picture, has none."""
+    if isinstance(content, str):
+        yield content
+    elif depth and isinstance(content, list | tuple):
+        for block in content:
+            yield from texts(block, depth - 1)
+    elif depth and isinstance(content, Mapping):
+        parts = [content[name] for name in ("text", "content", "output") if name in content]
+        for part in content.values() if not parts and "type" not in content else parts:
+            yield from texts(part, depth - 1)
 
 
 def thawed(value: Any) -> Any:

@@ -41,6 +41,7 @@ class Talk(msgspec.Struct, array_like=True, frozen=True):
     listed: list[int]  # for each item of the list in the state: which of them it is
     lost: list[tuple[int, Raw]] = []  # those that the list no longer has, as they were last
     whole: bool = True  # False: beside what was known at the beginning of the range
+    held: list[tuple[int, int]] = []  # those of the others that an entry is: their number and its version
 
 
 class Composed(msgspec.Struct, array_like=True, frozen=True):
@@ -53,6 +54,7 @@ class Composed(msgspec.Struct, array_like=True, frozen=True):
     to: int | None = None
     blobs: list[bytes] = []
     talk: Talk | None = None
+    times: list[tuple[int, int]] = []  # the messages of the range: their numbers, and the versions they were said at
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):

@@ -113,6 +113,11 @@ class Retention(Rule, frozen=True, kw_only=True):
         return "; ".join([*tags, *kinds, rest, f"messages: {self.messages}"])
 
 
+def drops_messages(words: str) -> bool:
+    """Whether a policy in words lets messages go with the states they lived in."""
+    return words.endswith("messages: drop")
+
+
 EVERY = timedelta(minutes=30)  # between two routine points
 
 

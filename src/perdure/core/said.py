@@ -39,6 +39,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     large: dict[int, list[bytes]]  # what looks like a reference to a large value
     records: list[Record]  # a base stands for everything before it
     unread: dict[int, str]  # entries and records that cannot be read, and why
+    emptied: set[int]  # messages that were deleted
 
     @property
     def dropped(self) -> frozenset[str]:
@@ -54,7 +55,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 def read(thread_id: str, entries: Iterable[Entry], records: Iterable[Record]) -> Said:
     """Read every body. One that fails is left out, and told."""
     standing = [msgspec.structs.replace(each, low=0) if each.whole else each for each in records]
-    said = Said(steps={}, marks={}, prunes=[], large={}, records=standing, unread={})
+    said = Said(steps={}, marks={}, prunes=[], large={}, records=standing, unread={}, emptied=set())
     for entry in entries:
         if not is_blank(entry):
             _try(said, entry.version, lambda entry=entry: _entry(thread_id, entry, said))
@@ -83,6 +84,8 @@ def _entry(thread_id: str, entry: Entry, said: Said) -> None:
         said.marks[entry.version] = fold.mark_of(thread_id, entry)
     elif entry.kind is EntryKind.RANGE_PRUNED:
         said.prunes.append(_prune(entry.version, decode_tagged(body)))
+    elif entry.kind is EntryKind.MESSAGE_DELETED:
+        said.emptied.update(decode_tagged(body)["versions"])
     _refers(said, entry.version, body)
 
 

@@ -18,6 +18,7 @@ class ThreadRow(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     agent: str | None = None
     tags: tuple[str, ...] = ()
+    metadata: bytes = b""  # encoded; empty for none
     status: str = IDLE
     head: int = 0
     state_version: int = 0  # the last version that changed the state
@@ -40,6 +41,7 @@ class ThreadPatch(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     agent: str | None = None
     tags: tuple[str, ...] | None = None
+    metadata: bytes | None = None
     status: str | None = None
     wake_at: int | None = None  # 0 clears it
     attempts: int | None = None
@@ -75,6 +77,7 @@ def patched(row: ThreadRow, patch: ThreadPatch) -> ThreadRow:
         name=row.name if patch.name is None else patch.name,
         agent=row.agent if patch.agent is None else patch.agent,
         tags=row.tags if patch.tags is None else patch.tags,
+        metadata=row.metadata if patch.metadata is None else patch.metadata,
         status=row.status if patch.status is None else patch.status,
         wake_at=row.wake_at if patch.wake_at is None else patch.wake_at or None,
         attempts=row.attempts if patch.attempts is None else patch.attempts,

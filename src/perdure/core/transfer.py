@@ -172,13 +172,16 @@ def past(copy: ThreadCopy, uid: str, *, parent_is_free: bool) -> list[ThreadRow]
 
 
 def _cuts(copy: ThreadCopy) -> list[int]:
-    """Where the past is cut, and ends: no thread has a key twice, but a fork may have used its parents' again."""
+    """Where the past is cut, and ends: no thread has a key twice, but a fork may have used its parents' again.
+
+    A base stands for everything since its thread began: one of a fork must not stand for what came before that.
+    """
     cuts: list[int] = []
-    keys: set[str] = set()
+    keys: set[str | None] = set()
+    begun = {record.low for record in copy.records if record.whole and record.low}
     for entry in copy.between(0, copy.inherited):
-        if entry.key is not None:
-            if entry.key in keys:
-                cuts.append(entry.version - 1)
-                keys.clear()
-            keys.add(entry.key)
+        if entry.key in keys or entry.version - 1 in begun:
+            cuts.append(entry.version - 1)
+            keys.clear()
+        keys |= {entry.key} - {None}
     return [*cuts, copy.inherited] if copy.inherited else []

@@ -147,12 +147,15 @@ def check_bodies(finder: Finder, row: ThreadRow, said: Said, entries: Sequence[E
     finder.add_entries(said.unread.items())
 
 
+_EMPTIED_KINDS = (EntryKind.CHECKPOINT_SAVED, EntryKind.MESSAGE_ADDED)
+
+
 def _is_accounted_for(row: ThreadRow, said: Said, entry: Entry) -> bool:
     """Whether a prune emptied an entry. In a parent's part, the entry that tells of it may come after the fork."""
     if entry.changes_state:
         return standing_for(said.records, entry.version) is not None
-    inherited = entry.version <= row.parent_version and entry.kind is EntryKind.CHECKPOINT_SAVED
-    return inherited or entry.version < said.last_prune
+    inherited = entry.version <= row.parent_version and entry.kind in _EMPTIED_KINDS
+    return inherited or entry.version < said.last_prune or entry.version in said.emptied
 
 
 def check_records(finder: Finder, row: ThreadRow, said: Said, chains: Mapping[int, bytes]) -> None:
@@ -197,6 +200,8 @@ def check_line(finder: Finder, row: ThreadRow, made: ThreadRow) -> None:
         stands, follows = getattr(row, name), getattr(made, name)
         if stands != follows:
             finder.add("directory line", f"has {stands!r} as its {noun}, the log has {follows!r}", derived=True)
+    if row.lease_owner is None and row.lease_until:
+        finder.add("directory line", "has the end of a lease that nobody holds", derived=True)
 
 
 def changed_state(entries: Iterable[Entry], head: int) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from datetime import datetime
 from enum import Enum
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 from perdure.core.checkpoint import Checkpoint
@@ -74,7 +76,30 @@ def bring_back(agent: StandardAgent, point: Checkpoint) -> None:
         "context_summary": point.context_summary,
         "history": point.history,
     }
-    vars(agent).update(_copied(held, "checkpoint"))  # the checkpoint belongs to others too
+    _put(agent, _copied(held, "checkpoint"))  # the checkpoint belongs to others too
+
+
+def _put(agent: StandardAgent, held: Mapping[str, Any]) -> None:
+    """Set attributes where their class keeps them: in the dict of the agent, a name that is a slot is never found."""
+    slots = _slots(type(agent))
+    vars(agent).update({name: value for name, value in held.items() if name not in slots})
+    for name in slots.keys() & held.keys():
+        slots[name].__set__(agent, held[name])
+
+
+def _slots(cls: type) -> dict[str, MemberDescriptorType]:
+    """The slots of a class and those it descends from, by the name they have in an agent."""
+    slotted = [vars(each) for each in reversed(cls.__mro__) if "__slots__" in vars(each)]
+    return {name: slot for each in slotted for name, slot in each.items() if isinstance(slot, MemberDescriptorType)}
+
+
+def _held(agent: StandardAgent) -> dict[str, Any]:
+    """Everything that was set on an agent."""
+    found = dict(vars(agent))
+    for name, slot in _slots(type(agent)).items():
+        with suppress(AttributeError):  # a slot may be empty
+            found[name] = slot.__get__(agent)
+    return found
 
 
 def path_of(cls: type) -> str:
@@ -83,7 +108,7 @@ def path_of(cls: type) -> str:
 
 
 def _attributes(agent: StandardAgent) -> dict[str, Any]:
-    held = {name: value for name, value in vars(agent).items() if name not in _KEPT_BY_NAME}
+    held = {name: value for name, value in _held(agent).items() if name not in _KEPT_BY_NAME}
     resources = {name for name, value in held.items() if _is_resource(value)}
     _tell_of(type(agent), resources)
     return {name: _copied(value, f"agent.{name}") for name, value in held.items() if name not in resources}

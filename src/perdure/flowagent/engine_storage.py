@@ -115,7 +115,7 @@ class EngineStorage(CheckpointStorage):
         One of them reads its state when `collected_fields` or another of its agent's fields is first asked for, in
         place: inside an event loop `await load(id)` does the same without holding the loop.
         """
-        wanted = min(check_limit(limit) + check_limit(offset), MAX_LIMIT)
+        wanted = min(check_limit(limit) + check_limit(offset, "offset"), MAX_LIMIT)
         rows = await self._rows(check_user(user_id), CheckpointQuery(limit=wanted))
         return [self._lazy(row) for row in rows[offset:]]
 

@@ -102,7 +102,7 @@ class CheckpointManager:
 
     async def list_by_user(self, user_id: str, limit: int = 50, offset: int = 0) -> list[Checkpoint]:
         """Checkpoints of a user, newest first. Their states are not loaded."""
-        found = await self.storage.list_by_user(user_id, check_limit(limit), check_limit(offset))
+        found = await self.storage.list_by_user(user_id, check_limit(limit), check_limit(offset, "offset"))
         return list(map(as_checkpoint, found))
 
     async def compare(self, old_id: str, new_id: str) -> CheckpointDiff:

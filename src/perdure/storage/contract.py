@@ -16,13 +16,14 @@ from perdure.core.checkpoint import CheckpointQuery, CheckpointRow
 from perdure.core.derived import Derived
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.identity import ThreadKey
+from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected, Projection, Tallies
 from perdure.core.pruning import Record
 from perdure.core.seams import Seams
 from perdure.core.threads import Lease, ThreadQuery, ThreadRow
 from perdure.core.transfer import ThreadCopy
 from perdure.core.writes import Appended, Restored, Sizes, Snapshot, Write
 
-SCHEMA = 2  # what this release writes
+SCHEMA = 3  # what this release writes
 READS = 1  # the oldest schema this release reads and upgrades
 BLOB_GRACE = 3600 * 1_000_000  # a large value nobody refers to is swept after an hour
 
@@ -74,10 +75,10 @@ class Storage(Protocol):
 
         In this order: a key that stands already answers `again` (another request: `KeyReusedError`); a write id that
         stands after `since` (or after `expected` when that conflicts) answers `again`; then `core.writes.admit`
-        decides: `NotFoundError` (deleted; also when `new_uid` is that of a deleted thread which forks still need),
-        `LeaseLostError`, `LeaseHeldError`, `VersionConflictError`. With `pruning`, `core.pruning.check_current` may
-        raise `PlanOutdatedError`; then its records are put, the payloads it names become empty, checkpoint rows and
-        derived snapshots inside its ranges go. Headers, keys and write ids stay.
+        decides: `NotFoundError` (deleted; also when `new_uid` is that of a deleted thread which forks still need, and
+        when `back_to` was pruned), `LeaseLostError`, `LeaseHeldError`, `VersionConflictError`. With `pruning`,
+        `core.pruning.check_current` may raise `PlanOutdatedError`; then its records are put, the payloads it names
+        become empty, checkpoint rows and derived snapshots inside its ranges go. Headers, keys and write ids stay.
         """
         ...
 
@@ -137,6 +138,10 @@ class Storage(Protocol):
         """
         ...
 
+    async def strays(self) -> dict[str, int]:
+        """Entries that no directory line leads to: how many, by where they lie. Whose they were, nobody can tell."""
+        ...
+
     async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
         """Keep a snapshot of a version of this thread; False when the thread is gone.
 
@@ -164,6 +169,31 @@ class Storage(Protocol):
 
     async def checkpoint(self, namespace: str, user: str | None, checkpoint_id: str) -> CheckpointRow | None:
         """One checkpoint by its id (of several copies any); None when it is not there or belongs to another user."""
+        ...
+
+    async def projection(self, key: ThreadKey) -> Projection | None:
+        """How far the messages of a thread have been read off its log; None when there is no thread."""
+        ...
+
+    async def project(self, made: Projected) -> bool:
+        """Put lines of messages, take others away, and note how far the log is read; all of it or nothing.
+
+        False when the thread is gone, or read on to elsewhere than `made.seen` says. A line replaces one of its number.
+        """
+        ...
+
+    async def unprojected(self, owner: Owner, limit: int = 100) -> list[ThreadRow]:
+        """Threads whose messages are not all read off their logs, or not in this `SHAPE`, in any order."""
+        ...
+
+    async def messages(self, of: ThreadKey | Owner, query: MessageQuery) -> list[MessageRow]:
+        """Lines of messages with their payloads, as far as they were read off: of one thread by number, or of all
+        threads of an owner by (time, uid, number). A payload that was emptied is empty.
+        """
+        ...
+
+    async def tally(self, of: ThreadKey | Owner, query: MessageQuery) -> Tallies:
+        """What the messages that answer a query add up to, by role in order of code points, whatever its limit."""
         ...
 
     async def thread(self, key: ThreadKey) -> ThreadRow | None:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import msgspec
 
 from perdure.core.threads import ThreadQuery, ThreadRow
-from perdure.storage.contract import Storage
 
 _PAGE = 500
 
 
-async def all_threads(storage: Storage, namespace: str, user: str | None) -> list[ThreadRow]:
+class Directory(Protocol):
+    """A storage, as far as its threads can be listed."""
+
+    async def threads(self, query: ThreadQuery) -> list[ThreadRow]: ...
+
+
+async def all_threads(storage: Directory, namespace: str, user: str | None) -> list[ThreadRow]:
     """The lines of all threads of a namespace, or of one user's; each once, even if it is written to meanwhile."""
     found: dict[str, ThreadRow] = {}
     query = ThreadQuery(namespace=namespace, user=user, limit=_PAGE)

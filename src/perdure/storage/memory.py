@@ -10,11 +10,12 @@ import msgspec
 
 from perdure.core import transfer
 from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, each_once, matches, without_left
-from perdure.core.derived import Derived, same_line
+from perdure.core.derived import Derived, mended, same_line
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.errors import NotFoundError, StorageClosedError
 from perdure.core.forks import needed, same_fork
 from perdure.core.identity import ThreadKey, same_owner
+from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected, Projection, Tallies
 from perdure.core.ports import Silence, Telemetry
 from perdure.core.pruning import BLANK, Pruning, Record, check_current
 from perdure.core.seams import Rewind, Seams, check_there, within
@@ -44,6 +45,7 @@ from perdure.core.writes import (
 from perdure.storage.contract import BLOB_GRACE, SCHEMA, Migrate, Schema, Watch
 from perdure.storage.lineage import Span, spans
 from perdure.storage.ports import PollingWatch, pause_anywhere
+from perdure.storage.shelf import Shelved
 
 
 class _Log:
@@ -85,6 +87,7 @@ class MemoryStorage:
         self._logs: dict[str, _Log] = {}
         self._blobs: dict[tuple[str, str, bytes], _Blob] = {}
         self._kept: dict[str, bytes] = {}
+        self._lines = Shelved(self)
         self._closed = False
 
     async def setup(self, migrate: Migrate = "auto") -> Schema:
@@ -105,6 +108,8 @@ class MemoryStorage:
             before = admit(log.row if log else None, write)
             if log is not None and write.pruning is not None:
                 self._check_current(log, write.pruning)
+            if log is not None and write.back_to is not None:
+                check_there(write.key.id, write.back_to, [record.gone for record in self._all_records(log)])
             after, entries = stamped(before, write)
             log = log or self._make(before)
             return self._commit(log, write, before, after, entries)
@@ -230,10 +235,14 @@ class MemoryStorage:
             log = self._log(seen.key)
             if log is None or not same_line(log.row, seen):
                 return False
-            log.row = made.row
+            self._lines.drop(log.row)
+            log.row = mended(log.row, made.row)
             log.checkpoints, log.rewinds, log.blobs = list(made.checkpoints), list(made.rewinds), dict(made.uses)
             log.snapshots = {at: each for at, each in log.snapshots.items() if each.base or at <= made.row.head}
             return True
+
+    async def strays(self) -> dict[str, int]:
+        return {}  # a log and its line are one object
 
     async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
         with self._open():
@@ -271,6 +280,21 @@ class MemoryStorage:
         with self._open():
             rows = (mark for log in self._visible(namespace, user) for mark in log.checkpoints)
             return next((mark for mark in rows if mark.mark.id == checkpoint_id), None)
+
+    async def projection(self, key: ThreadKey) -> Projection | None:
+        return await self._lines.projection(key)
+
+    async def project(self, made: Projected) -> bool:
+        return await self._lines.project(made)
+
+    async def unprojected(self, owner: Owner, limit: int = 100) -> list[ThreadRow]:
+        return await self._lines.unprojected(owner, limit)
+
+    async def messages(self, of: ThreadKey | Owner, query: MessageQuery) -> list[MessageRow]:
+        return await self._lines.messages(of, query)
+
+    async def tally(self, of: ThreadKey | Owner, query: MessageQuery) -> Tallies:
+        return await self._lines.tally(of, query)
 
     async def thread(self, key: ThreadKey) -> ThreadRow | None:
         with self._open():
@@ -368,6 +392,8 @@ class MemoryStorage:
 
     async def delete(self, key: ThreadKey) -> bool:
         with self._open():
+            log = self._log(key)
+            self._lines.drop(log.row if log else None)
             uid = self._by_key.pop(key, None)
             self._free(uid)
             return uid is not None

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from perdure.core.checkpoint import CheckpointRow
+from perdure.core.codec import encode
 from perdure.core.digest import GENESIS, verify_links
 from perdure.core.entries import EntryKind
 from perdure.core.errors import PerdureError
@@ -32,7 +33,11 @@ KEYS = [
 ]
 KINDS = [EntryKind.STATE_UPDATED, EntryKind.MESSAGE_ADDED, EntryKind.STATE_SAVED, EntryKind.TOOL_FAILED]
 METADATA: list[dict[str, Any]] = [{}, {"a": 1}, {"a": True}, {"a": 1.0}, {"$.x": "1"}, {"a'; --": None, "a": 1}]
-PATCHES = [NO_PATCH, ThreadPatch(status="running", tags=("x",)), ThreadPatch(agent="bot", wake_at=0, tags=())]
+PATCHES = [
+    NO_PATCH,
+    ThreadPatch(status="running", tags=("x",)),
+    ThreadPatch(agent="bot", wake_at=0, tags=(), metadata=encode({"a": 1})),
+]
 BLOBS = [blob_of("one"), blob_of("two")]
 TTL = 5 * SECOND
 

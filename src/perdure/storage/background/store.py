@@ -17,6 +17,7 @@ from perdure.core.derived import Derived
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.errors import ConflictError, InvalidInputError, NotFoundError
 from perdure.core.identity import ThreadKey
+from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected, Projection, Tallies
 from perdure.core.ports import Silence, Telemetry
 from perdure.core.pruning import Record
 from perdure.core.seams import Seams
@@ -269,6 +270,10 @@ class BackgroundStorage:
     async def reindex(self, seen: ThreadRow, made: Derived) -> bool:
         return await self._alone(seen.key, lambda: self._inner.reindex(seen, made))
 
+    async def strays(self) -> dict[str, int]:
+        await self._wait()
+        return await self._inner.strays()
+
     async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
         # Not told here: snapshots are derived, and nobody has to hear of one that fails.
         await self._wait(key)
@@ -291,6 +296,25 @@ class BackgroundStorage:
     async def checkpoint(self, namespace: str, user: str | None, checkpoint_id: str) -> CheckpointRow | None:
         await self._wait()
         return await self._inner.checkpoint(namespace, user, checkpoint_id)
+
+    async def projection(self, key: ThreadKey) -> Projection | None:
+        await self._settled(key)
+        return await self._inner.projection(key)
+
+    async def project(self, made: Projected) -> bool:
+        return await self._alone(made.seen.row.key, lambda: self._inner.project(made))
+
+    async def unprojected(self, owner: Owner, limit: int = 100) -> list[ThreadRow]:
+        await self._wait()
+        return await self._inner.unprojected(owner, limit)
+
+    async def messages(self, of: ThreadKey | Owner, query: MessageQuery) -> list[MessageRow]:
+        await (self._settled(of) if isinstance(of, ThreadKey) else self._wait())
+        return await self._inner.messages(of, query)
+
+    async def tally(self, of: ThreadKey | Owner, query: MessageQuery) -> Tallies:
+        await (self._settled(of) if isinstance(of, ThreadKey) else self._wait())
+        return await self._inner.tally(of, query)
 
     async def thread(self, key: ThreadKey) -> ThreadRow | None:
         await self._settled(key)

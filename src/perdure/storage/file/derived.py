@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from posixpath import join
+from posixpath import join, relpath
 
 from perdure.core.derived import Derived, same_line
 from perdure.core.errors import EntryDamagedError
 from perdure.core.identity import ThreadKey
 from perdure.core.threads import ThreadRow
-from perdure.storage.file.index import Index
+from perdure.storage.file.index import Index, known
 from perdure.storage.file.lines import checkpoint_of
-from perdure.storage.file.log import INDEX, Log
-from perdure.storage.file.logs import Logs
+from perdure.storage.file.log import INDEX, LOG, Log
+from perdure.storage.file.logs import HIDDEN, Logs
 from perdure.storage.file.snapshots import Snapshots
 
 
@@ -60,3 +60,18 @@ def _is_whole(log: Log) -> bool:
     except EntryDamagedError:
         return False
     return True
+
+
+def strays(logs: Logs) -> dict[str, int]:
+    """The strays of the contract: a log is its own line, and of one that is gone only the index is left."""
+    found: dict[str, int] = {}
+    for folder in (*logs.folders(), *logs.folders(HIDDEN)):
+        if _is_gone(logs, folder):
+            count = known(logs.disk, join(folder, INDEX))
+            if count and _is_gone(logs, folder):  # asked again: it may have been made between the two looks
+                found[relpath(folder, logs.root)] = count
+    return found
+
+
+def _is_gone(logs: Logs, folder: str) -> bool:
+    return logs.disk.stat(join(folder, LOG)) is None

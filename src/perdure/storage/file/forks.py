@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from posixpath import join
 
 import msgspec
@@ -13,7 +13,7 @@ from perdure.core.errors import EntryDamagedError
 from perdure.core.seams import Rewind
 from perdure.core.threads import ThreadRow
 from perdure.storage.file import files
-from perdure.storage.file.history import ancestry
+from perdure.storage.file.history import History
 from perdure.storage.file.lines import NOBODY, CannotReadLine, ForkMark, checked, row_after, written
 from perdure.storage.file.log import Log
 from perdure.storage.file.logs import HIDDEN, THREADS, Logs, name_of
@@ -33,14 +33,14 @@ def need(logs: Logs, parent: str, child: ThreadRow, rewinds: Iterable[Rewind] = 
     files.put(logs.disk, join(parent, FORKS, name_of(child.uid)), written(mark))
 
 
-def need_earlier(logs: Logs, log: Log, rewinds: Sequence[Rewind], stack: ExitStack) -> None:
+def need_earlier(logs: Logs, past: History, rewinds: Sequence[Rewind]) -> None:
     """Tell the parent of rewinds to before the fork; it is held until they are written, or a prune could come between.
 
     The child's lock is held first and the parents' after it, as when a fork is made.
     """
-    if log.row.parent_uid is not None and any(each.to < log.row.parent_version for each in rewinds):
-        parent = ancestry(logs, log, stack).logs[1]
-        need(logs, parent.folder, log.row, (*log.index.rewinds, *rewinds))
+    child, *parents = past.logs
+    if parents and any(each.to < child.row.parent_version for each in rewinds):
+        need(logs, parents[0].folder, child.row, (*child.index.rewinds, *rewinds))
 
 
 def last_needed(logs: Logs, folder: str) -> int | None:

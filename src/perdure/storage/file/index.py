@@ -7,6 +7,7 @@ lines are written after the log was synced, so a line in it is proof that the li
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from perdure.core.errors import StorageError
 from perdure.core.seams import Rewind
 from perdure.core.threads import ThreadRow
+from perdure.storage.file import files
 from perdure.storage.file.disk import Disk
 from perdure.storage.file.lines import (
     NOBODY,
@@ -163,6 +165,15 @@ def _added(index: Index, item: Indexed) -> bool:
     except CannotReadLine:
         return False
     return True
+
+
+def known(disk: Disk, path: str) -> int:
+    """How many entries an index file tells of, whatever became of their log."""
+    versions: set[int] = set()
+    for text in (files.get(disk, path) or b"").splitlines(keepends=True):
+        with suppress(CannotReadLine):
+            versions.update(header.version for header in checked(text, _INDEXED).line.entries)
+    return len(versions)
 
 
 def save(disk: Disk, path: str, index: Index) -> None:

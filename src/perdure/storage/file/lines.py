@@ -108,6 +108,7 @@ class Changed(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str | UnsetType | None = UNSET
     agent: str | UnsetType | None = UNSET
     tags: tuple[str, ...] | UnsetType = UNSET
+    metadata: bytes | UnsetType = UNSET
     status: str | UnsetType = UNSET
     head: int | UnsetType = UNSET
     state_version: int | UnsetType = UNSET

@@ -7,6 +7,7 @@ folder (index and lease, never a body): right for hundreds of threads, not for a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from os.path import abspath
 from posixpath import join
 from typing import TypeVar
@@ -14,7 +15,9 @@ from typing import TypeVar
 from perdure.core.checkpoint import CheckpointQuery, CheckpointRow
 from perdure.core.derived import Derived
 from perdure.core.entries import Entry, EntryKind
+from perdure.core.errors import DamagedError
 from perdure.core.identity import ThreadKey
+from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected, Projection, Tallies
 from perdure.core.ports import Silence, Telemetry
 from perdure.core.pruning import Record
 from perdure.core.seams import Seams
@@ -38,6 +41,7 @@ from perdure.storage.file.blobs import Blobs
 from perdure.storage.file.disk import Disk, RealDisk
 from perdure.storage.file.logs import BLOBS, Logs
 from perdure.storage.ports import PollingWatch, Port
+from perdure.storage.shelf import Shelved
 
 T = TypeVar("T")
 
@@ -53,6 +57,7 @@ class FileStorage:
         self._disk = disk or RealDisk()
         self._logs = Logs(self._disk, self._root, telemetry or Silence())
         self._blobs = Blobs(self._disk, join(self._root, BLOBS))
+        self._lines = Shelved(self)
 
     async def setup(self, migrate: Migrate = "auto") -> Schema:
         return await self._port.run(lambda: self._setup(migrate))
@@ -101,7 +106,11 @@ class FileStorage:
         return await self._port.run(lambda: derived.derived(self._logs, key))
 
     async def reindex(self, seen: ThreadRow, made: Derived) -> bool:
+        self._lines.drop(seen)
         return await self._port.run(lambda: derived.reindex(self._logs, seen, made))
+
+    async def strays(self) -> dict[str, int]:
+        return await self._port.run(lambda: derived.strays(self._logs))
 
     async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
         return await self._port.run(lambda: writing.put_snapshot(self._logs, key, uid, snapshot))
@@ -117,6 +126,21 @@ class FileStorage:
 
     async def checkpoint(self, namespace: str, user: str | None, checkpoint_id: str) -> CheckpointRow | None:
         return await self._port.run(lambda: reading.checkpoint(self._logs, namespace, user, checkpoint_id))
+
+    async def projection(self, key: ThreadKey) -> Projection | None:
+        return await self._lines.projection(key)
+
+    async def project(self, made: Projected) -> bool:
+        return await self._lines.project(made)
+
+    async def unprojected(self, owner: Owner, limit: int = 100) -> list[ThreadRow]:
+        return await self._lines.unprojected(owner, limit)
+
+    async def messages(self, of: ThreadKey | Owner, query: MessageQuery) -> list[MessageRow]:
+        return await self._lines.messages(of, query)
+
+    async def tally(self, of: ThreadKey | Owner, query: MessageQuery) -> Tallies:
+        return await self._lines.tally(of, query)
 
     async def thread(self, key: ThreadKey) -> ThreadRow | None:
         return await self._port.run(lambda: reading.thread(self._logs, key))
@@ -137,6 +161,8 @@ class FileStorage:
         return await self._port.run(lambda: transfers.put_thread(self._logs, self._blobs, copy))
 
     async def delete(self, key: ThreadKey) -> bool:
+        with suppress(DamagedError):  # lines of a thread that nobody can name are never asked for again
+            self._lines.drop(await self.thread(key))
         return await self._port.run(lambda: deletion.delete(self._logs, key))
 
     async def claim(self, key: ThreadKey, owner: str, *, until: int, now: int, take_from: str | None = None) -> Lease:

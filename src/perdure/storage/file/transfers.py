@@ -60,7 +60,8 @@ def _brought_up(logs: Logs, blobs: Blobs, copy: ThreadCopy) -> ThreadRow | None:
         after = grown(log.row, copy)
         _keep_blobs(blobs, copy, until)
         leases.announce(logs.disk, log.folder, log.kept, after)
-        need_earlier(logs, log, [each for each in copy.rewinds if each.entry > until], stack)
+        if rewinds := [each for each in copy.rewinds if each.entry > until]:
+            need_earlier(logs, ancestry(logs, log, stack), rewinds)
         lines = _lines(copy, log.index.row, after, until, changed_lease(log, after))
         log.rewrite(chain(log.pieces(), _with_records(copy, lines, until, after.head)), log.index.edition)
         return after

@@ -14,6 +14,7 @@ from perdure.core.derived import Derived
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.errors import StorageError
 from perdure.core.identity import ThreadKey
+from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected, Projection, Tallies
 from perdure.core.ports import Clock, Randomness, Silence, Telemetry
 from perdure.core.pruning import Record
 from perdure.core.seams import Seams
@@ -170,6 +171,9 @@ class HotStorage:
             await cache.forget(seen.key)
         return done
 
+    async def strays(self) -> dict[str, int]:
+        return await self._inner.strays()
+
     async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
         cache = await self._cache()
         kept = await self._inner.put_snapshot(key, uid, snapshot)
@@ -191,6 +195,21 @@ class HotStorage:
 
     async def checkpoint(self, namespace: str, user: str | None, checkpoint_id: str) -> CheckpointRow | None:
         return await self._inner.checkpoint(namespace, user, checkpoint_id)
+
+    async def projection(self, key: ThreadKey) -> Projection | None:
+        return await self._inner.projection(key)
+
+    async def project(self, made: Projected) -> bool:
+        return await self._inner.project(made)
+
+    async def unprojected(self, owner: Owner, limit: int = 100) -> list[ThreadRow]:
+        return await self._inner.unprojected(owner, limit)
+
+    async def messages(self, of: ThreadKey | Owner, query: MessageQuery) -> list[MessageRow]:
+        return await self._inner.messages(of, query)
+
+    async def tally(self, of: ThreadKey | Owner, query: MessageQuery) -> Tallies:
+        return await self._inner.tally(of, query)
 
     async def thread(self, key: ThreadKey) -> ThreadRow | None:
         return await self._inner.thread(key)

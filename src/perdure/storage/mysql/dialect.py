@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from perdure.storage.sql.dialect import Dialect, Types, unchanged
+from perdure.storage.sql.words import Walk, Words
 
 UserIdType = Literal["string", "int", "bigint"]
 # Case and trailing spaces count. Each server takes the comment that is meant for it as a part of the statement.
@@ -23,6 +24,15 @@ _NAMED = {
 _COMPUTED = """,
   thread           BIGINT GENERATED ALWAYS AS ("row" >> 32) STORED,
   version          BIGINT GENERATED ALWAYS AS ("row" & 4294967295) VIRTUAL"""
+# Lines are looked at one by one, newest first. A FULLTEXT index would not do: while the server moves new words from its
+# cache to the index, by itself and often just after they were written, it does not find them; and it takes seconds to
+# find a common word.
+_WORDS = Words(
+    column=""",
+  words            LONGTEXT CHARACTER SET ascii COLLATE ascii_bin""",
+    kept=lambda words: f" {' '.join(words)} " if words else None,
+    walk=Walk(has="LOCATE(CONVERT(? USING ascii), m.words) > 0", word=lambda word: f" {word} "),
+)
 _HAS_META = """SELECT table_collation FROM information_schema.tables
 WHERE table_schema = database() AND table_name = 'perdure_meta'"""
 DISK_BYTES = """SELECT coalesce(sum(data_length + index_length), 0) FROM information_schema.tables
@@ -37,6 +47,8 @@ def dialect(users: UserIdType) -> Dialect:
         types=_types(users),
         bound=unchanged,
         lock=" FOR UPDATE",
+        words=_WORDS,
+        in_order="STRAIGHT_JOIN",
         greatest="greatest",
         least="least",
         new="VALUES({})",

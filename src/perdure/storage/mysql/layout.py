@@ -24,6 +24,9 @@ from perdure.storage.sql.transactions import Transaction, TryAgain
 _PATIENCE = 30  # seconds that a process waits while another one does it
 _SESSION = "SET SESSION sql_mode = 'STRICT_ALL_TABLES,ANSI_QUOTES,NO_ENGINE_SUBSTITUTION'"
 _INDEX = re.compile(r"CREATE (?P<kind>INDEX|UNIQUE INDEX) (?P<name>\w+) ON (?P<table>\w+) (?P<columns>.+)")
+_COLUMN = re.compile(r"ALTER TABLE (?P<table>\w+) ADD COLUMN (?P<name>\w+) ")
+_HAS_COLUMN = """SELECT 1 FROM information_schema.columns
+WHERE table_schema = database() AND table_name = ? AND column_name = ? LIMIT 1"""
 _HAS_INDEX = """SELECT 1 FROM information_schema.statistics
 WHERE table_schema = database() AND table_name = ? AND index_name = ? LIMIT 1"""
 
@@ -83,11 +86,11 @@ class Layout:
         return upgraded
 
     async def _do(self, tx: Transaction, change: str) -> None:
-        index = _INDEX.match(change)
-        if index is None:
-            await tx.run(change.replace("CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1))
-        elif not await tx.rows(_HAS_INDEX, (index["table"], index["name"])):
-            await tx.run(change)
+        for kind, has in ((_INDEX, _HAS_INDEX), (_COLUMN, _HAS_COLUMN)):
+            made = kind.match(change)
+            if made is not None and await tx.rows(has, (made["table"], made["name"])):
+                return
+        await tx.run(change.replace("CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1))
 
     async def _keep_users(self, tx: Transaction) -> None:
         await tx.run(tx.sql.KEEP, ("user_id_type", self._users))

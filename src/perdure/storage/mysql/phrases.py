@@ -18,7 +18,7 @@ from perdure.core.entries import STATE_KINDS, NewEntry
 from perdure.core.threads import NO_PATCH, ThreadPatch
 from perdure.core.writes import Write
 from perdure.storage.mysql.dialect import SERVER_NOW
-from perdure.storage.sql.rows import Row, tags_text
+from perdure.storage.sql.rows import Row, metadata_text, tags_text
 from perdure.storage.sql.statements import Statements
 
 Phrase = tuple[str, Row]
@@ -113,7 +113,11 @@ def _state_changes(entry: NewEntry) -> Iterator[Phrase]:
 
 def _patched(patch: ThreadPatch) -> Iterator[Phrase]:
     tags = None if patch.tags is None else tags_text(patch.tags)
-    given = {"name": patch.name, "agent": patch.agent, "tags": tags, "status": patch.status, "attempts": patch.attempts}
+    metadata = None if patch.metadata is None else metadata_text(patch.metadata)
+    given = {
+        "name": patch.name, "agent": patch.agent, "tags": tags, "status": patch.status, "attempts": patch.attempts,
+        "metadata": metadata,
+    }  # fmt: skip
     for column, value in given.items():
         if value is not None:
             yield f"{column} = ?", (value,)

@@ -7,9 +7,30 @@ from typing import Literal
 
 from perdure.core.errors import InvalidInputError
 from perdure.storage.sql.dialect import MINUTE, Dialect, Types, numbered
+from perdure.storage.sql.words import Found, Walk, WordIndex, Words
 
 UserIdType = Literal["string", "int", "bigint"]
 _USER_COLUMNS = {"string": 'text COLLATE "C" NOT NULL', "int": "integer", "bigint": "bigint"}
+# No parser and no dictionary: the words as they are. A space before and after them all makes each easy to look for.
+_LEXEMES = "array_to_tsvector(string_to_array(btrim({}words), ' '))"
+_FOUND = Found(without_index="{} + 0")  # how common a word is can be estimated too badly to let the planner choose
+_WORDS = Words(
+    column=""",
+  words            text COLLATE "C\"""",
+    kept=lambda words: f" {' '.join(words)} " if words else None,
+    index=WordIndex(
+        layout=(
+            f"CREATE INDEX message_words ON {{t}}message USING gin ({_LEXEMES.format('')}) "
+            "WITH (gin_pending_list_limit = 256)",
+        ),
+        holds=f"{_LEXEMES.format('m.')} @@ ?::text::tsquery",
+        asked=lambda words: " & ".join(f"'{word}'" for word in words),
+        most=1000,  # more of them are nested too deeply for the server
+        in_thread=_FOUND,
+        of_owner=_FOUND,
+    ),
+    walk=Walk(has="position(?::text in m.words) > 0", word=lambda word: f" {word} "),
+)
 _SCHEMA_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 
 
@@ -22,6 +43,9 @@ def dialect(schema: str, users: UserIdType) -> Dialect:
         tables=f'"{check_schema(schema)}".',
         indexes="",
         lock=" FOR NO KEY UPDATE",
+        words=_WORDS,
+        arrays=True,
+        in_order="JOIN",
         by_minute=True,
         thread_of_entry='("row" >> 32)',
         greatest="greatest",
@@ -53,7 +77,7 @@ def _types(users: UserIdType) -> Types:
 
 def _after(table: str) -> tuple[str, ...]:
     """What a new table needs besides: payloads are compressed already, and lines of threads are updated in place."""
-    if table in ("entry", "snapshot", "blob", "composed"):
+    if table in ("entry", "snapshot", "blob", "composed", "message"):
         return ("ALTER COLUMN payload SET STORAGE EXTERNAL",)
     return ("SET (fillfactor = 70)",) if table == "thread" else ()
 

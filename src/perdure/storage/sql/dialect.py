@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import msgspec
 
+from perdure.storage.sql.words import Words
+
 MINUTE = 26  # bits of microseconds that make about one
+EVERYBODY, NOBODY, ONE = "everybody", "nobody", "one"  # whose rows a list is about
 
 
 class Types(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +42,9 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     indexes: str = "perdure_"  # … and of an index
     lock: str = ""  # keeps a line from changing until the transaction ends
     thread_of_entry: str = "thread"  # the thread of an entry, as the index over keys has it
+    words: Words
+    arrays: bool = False  # whether a list can be bound as one value
+    in_order: str = "CROSS JOIN"  # joins tables in the order they are named in
     greatest: str = "max"
     least: str = "min"
     new: str = "excluded.{}"  # the value that an insert found taken
@@ -67,6 +74,20 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     def table(self, name: str) -> str:
         """A table as statements name it."""
         return f"{self.tables}{name}"
+
+    def owned(self, whose: str, table: str = "") -> str:
+        """The condition that a thread is one of these."""
+        owned = {EVERYBODY: "", NOBODY: f" AND {self.user_nobody}", ONE: f" AND user_id = {self.user_bound}"}
+        return owned[whose].replace("user_id", f"{table}user_id")
+
+    def among(self, column: str, values: Iterable[Any]) -> tuple[str, tuple[Any, ...]]:
+        """The condition that a column has one of some values; there are few different texts, however many values."""
+        listed = list(dict.fromkeys(values))
+        if self.arrays:
+            return f"{column} = ANY(?)", (listed,)
+        count = 1 << max(len(listed) - 1, 0).bit_length()
+        repeated = [listed[-1] if listed else None] * (count - len(listed))
+        return f"{column} IN ({', '.join('?' * count)})", (*listed, *repeated)
 
     def insert(self, table: str, columns: Sequence[str], rows: int = 1) -> str:
         """Insert so many rows."""

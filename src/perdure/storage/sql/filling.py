@@ -17,7 +17,7 @@ async def fill_in_batches(tx: Transaction, table: str, columns: Sequence[str], r
     size = 0
     for row in rows:
         batch.append(row)
-        size += sum(len(value) for value in row if isinstance(value, bytes))
+        size += sum(len(value) for value in row if isinstance(value, bytes | str))
         if len(batch) == _ROWS or size > _BYTES:
             await _insert(tx, table, columns, batch)
             batch, size = [], 0

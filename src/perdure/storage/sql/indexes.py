@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from perdure.core.checkpoint import MAX_LIMIT
-from perdure.core.derived import Derived, same_line
+from perdure.core.derived import Derived, mended, same_line
 from perdure.core.identity import ThreadKey
 from perdure.core.pruning import Record
 from perdure.core.seams import Rewind
 from perdure.core.threads import ThreadRow
 from perdure.core.writes import base_record
+from perdure.storage.sql.messages import forget
 from perdure.storage.sql.pruning import set_uses
 from perdure.storage.sql.reading import thread
 from perdure.storage.sql.rows import (
@@ -56,7 +57,7 @@ async def reindex(tx: Transaction, seen: ThreadRow, made: Derived) -> bool:
     stored = await thread(tx, seen.key, lock=True)
     if stored is None or not same_line(stored.row, seen):
         return False
-    standing = StoredThread(stored.number, made.row)
+    standing = StoredThread(stored.number, mended(stored.row, made.row))
     await move(tx, standing, patch=False)
     await _forget(tx, standing)
     rows = (checkpoint_values(stored.number, stored.place(mark.entry), mark) for mark in made.checkpoints)
@@ -74,4 +75,5 @@ async def _forget(tx: Transaction, stored: StoredThread) -> None:
     await tx.run(tx.sql.DROP_CHECKPOINTS, everything)
     await tx.run(tx.sql.DROP_THREAD_MARKS, (stored.number,))
     await tx.run(tx.sql.DROP_REWINDS, everything)
+    await forget(tx, stored.number)  # read off the log again when somebody asks
     await tx.run(tx.sql.DROP_DERIVED, (stored.place(stored.row.head), stored.place(VERSIONS)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from perdure.core.entries import EntryKind
 from perdure.core.pruning import BLANK, Pruning, Record, check_current
-from perdure.storage.sql.reading import needed_by_forks
+from perdure.core.seams import check_there
+from perdure.storage.sql.reading import lineage, needed_by_forks, pieces, seams_of
 from perdure.storage.sql.rows import StoredThread, scope_of
 from perdure.storage.sql.transactions import Transaction
 
@@ -14,6 +15,17 @@ async def check_plan(tx: Transaction, stored: StoredThread, pruning: Pruning) ->
     bounds = (stored.place(pruning.seen), stored.place(stored.row.head))
     newer = [EntryKind(kind) for (kind,) in await tx.rows(tx.sql.NEWER_KINDS, bounds)]
     check_current(stored.row, pruning, await needed_by_forks(tx, stored.row.uid), newer)
+
+
+async def check_goal(tx: Transaction, stored: StoredThread, version: int) -> None:
+    """Raise `NotFoundError` when a rewind goes back to a version that was pruned; the thread's line is locked.
+
+    Where it is a parent's, that is held too until the rewind is written: a prune could come between, and miss it.
+    """
+    if version < stored.row.parent_version:
+        await lineage(tx, stored, lock=True)
+    gone = (await seams_of(tx, await pieces(tx, stored, stored.row.head))).gone
+    check_there(stored.row.key.id, version, gone)
 
 
 async def prune(tx: Transaction, stored: StoredThread, head: int, pruning: Pruning) -> None:

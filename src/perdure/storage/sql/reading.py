@@ -16,6 +16,7 @@ from perdure.core.seams import Range, Rewind, Seams
 from perdure.core.threads import ThreadQuery, ThreadRow, listed
 from perdure.core.writes import Restored, Sizes, Snapshot, base_record, written_together
 from perdure.storage.lineage import Span, spans
+from perdure.storage.sql.dialect import EVERYBODY, NOBODY, ONE
 from perdure.storage.sql.rows import (
     VERSIONS,
     Row,
@@ -26,7 +27,7 @@ from perdure.storage.sql.rows import (
     snapshot_of,
     thread_of,
 )
-from perdure.storage.sql.statements import EVERYBODY, NOBODY, ONE, filters_of
+from perdure.storage.sql.statements import filters_of
 from perdure.storage.sql.transactions import Transaction
 
 _PAGE = 200  # rows fetched at a time while a filter that only core knows thins them out
@@ -276,7 +277,7 @@ def _filters(query: CheckpointQuery) -> tuple[tuple[str, ...], Row]:
     return filters_of(query.kind, query.status, query.agent, query.since, query.until)
 
 
-def _whose(user: str | None) -> tuple[str, Row]:
+def whose_rows(user: str | None) -> tuple[str, Row]:
     """Which rows belong to a user: None is everybody, "" nobody."""
     return (EVERYBODY, ()) if user is None else (ONE, (user,)) if user else (NOBODY, ())
 
@@ -294,7 +295,7 @@ async def user_checkpoints(
     """The user_checkpoints of the contract."""
     found: list[CheckpointRow] = []
     before = query.before if query.before is not None else _LAST[1]
-    (whose, owner), (names, asked) = _whose(user), _filters(query)
+    (whose, owner), (names, asked) = whose_rows(user), _filters(query)
     while len(found) < query.limit:
         values = (before, namespace, *owner, *asked, _page(query))
         marks = [checkpoint_of(row) for row in await tx.rows(tx.sql.user_checkpoints(whose, names), values)]
@@ -307,7 +308,7 @@ async def user_checkpoints(
 
 async def checkpoint(tx: Transaction, namespace: str, user: str | None, checkpoint_id: str) -> CheckpointRow | None:
     """The checkpoint of the contract."""
-    whose, owner = _whose(user)
+    whose, owner = whose_rows(user)
     rows = await tx.rows(tx.sql.checkpoint(whose), (checkpoint_id, namespace, *owner))
     return checkpoint_of(rows[0]) if rows else None
 
@@ -341,12 +342,17 @@ async def namespaces(tx: Transaction) -> list[str]:
     return sorted(namespace for (namespace,) in await tx.rows(tx.sql.NAMESPACES))
 
 
+async def strays(tx: Transaction) -> dict[str, int]:
+    """The strays of the contract."""
+    return {f"row {number}": count for number, count in await tx.rows(tx.sql.STRAYS)}
+
+
 async def threads(tx: Transaction, query: ThreadQuery) -> list[ThreadRow]:
     """The threads of the contract."""
     found: list[ThreadRow] = []
     before = query.before or _LAST
     page = max(_PAGE, query.limit)
-    whose, owner = _whose(query.user)
+    whose, owner = whose_rows(query.user)
     while len(found) < query.limit:
         values = (query.namespace, *owner, *tx.sql.dialect.newest_before(*before), page)
         lines = [thread_of(row).row for row in await tx.rows(tx.sql.threads(whose), values)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -9,7 +10,9 @@ import msgspec
 from perdure.core.checkpoint import CheckpointMark, CheckpointRow
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.identity import ThreadKey
+from perdure.core.messages import MessageRow, Tally
 from perdure.core.pruning import Record
+from perdure.core.render import from_json, to_json
 from perdure.core.threads import ThreadRow
 from perdure.core.times import MAX_MICROS
 from perdure.core.writes import Snapshot
@@ -35,7 +38,7 @@ class StoredThread(msgspec.Struct, frozen=True):
 _Moment = Annotated[int, msgspec.Meta(ge=0, le=MAX_MICROS)]
 _Line = tuple[
     int, str, str, str, str, str | None, str | None, str, str, int, int, bytes, str | None, int, str | None, int,
-    int | None, int, str | None, int, _Moment, _Moment,
+    int | None, int, str | None, int, _Moment, _Moment, str | None,
 ]  # fmt: skip
 
 
@@ -62,6 +65,7 @@ def thread_of(row: Row) -> StoredThread:
         parent_version=row[19],
         created=row[20],
         updated=row[21],
+        metadata=from_json(row[22].encode()) if row[22] else b"",
     )
     return StoredThread(row[0], line)
 
@@ -71,13 +75,18 @@ def tags_text(tags: tuple[str, ...]) -> str:
     return _encode_tags(tags).decode()
 
 
+def metadata_text(metadata: bytes) -> str | None:
+    """Metadata as it stands in the table."""
+    return to_json(metadata).decode() if metadata else None
+
+
 def thread_values(row: ThreadRow) -> Row:
     """The values of INSERT_THREAD."""
     return (
         row.uid, bytes.fromhex(row.key.digest()), row.key.namespace, row.key.user, row.key.id, row.name, row.agent,
         tags_text(row.tags), row.status, row.head, row.state_version, row.head_digest, row.last_checkpoint, row.epoch,
         row.lease_owner, row.lease_until, row.wake_at, row.attempts, row.parent_uid, row.parent_version, row.created,
-        row.updated,
+        row.updated, metadata_text(row.metadata),
     )  # fmt: skip
 
 
@@ -85,7 +94,7 @@ def patch_values(number: int, row: ThreadRow) -> Row:
     """The values of PATCH_THREAD."""
     return (
         row.name, row.agent, tags_text(row.tags), row.status, row.epoch, row.lease_owner, row.lease_until, row.wake_at,
-        row.attempts, number,
+        row.attempts, metadata_text(row.metadata), number,
     )  # fmt: skip
 
 
@@ -145,3 +154,37 @@ def snapshot_of(row: Row) -> Snapshot:
 def scope_of(key: ThreadKey) -> bytes:
     """Whose large values these are: hash of namespace and user."""
     return bytes.fromhex(ThreadKey(key.namespace, key.user, "").digest())
+
+
+def scope_number(namespace: str, user: str) -> int:
+    """A number for a user's threads, or with "" for those of a namespace: others may have the same, but hardly ever."""
+    return int.from_bytes(scope_of(ThreadKey(namespace, user, ""))[:8], "big") >> 1
+
+
+def line_values(stored: StoredThread, line: MessageRow, place_of: Callable[[int], int]) -> Row:
+    """The values of a line of the message table; what an entry holds is not kept twice."""
+    key, entry = stored.row.key, line.version
+    return (
+        stored.place(line.number), None if entry is None else place_of(entry), scope_number(key.namespace, ""),
+        scope_number(key.namespace, key.user), line.micros, line.id, line.role, line.node, line.run, line.tool_calls,
+        int(line.error), line.tokens, line.duration, line.digest if entry is None else None, line.payload,
+    )  # fmt: skip
+
+
+def line_of(row: Row) -> MessageRow:
+    """A line of the message table, joined with its entry and its thread."""
+    return MessageRow(
+        number=row[0], micros=row[1], version=row[2], id=row[3], role=row[4], node=row[5], run=row[6],
+        tool_calls=row[7], error=bool(row[8]), tokens=row[9], duration=row[10], payload=row[11], digest=row[12] or b"",
+        thread_id=row[13], user=row[14], uid=row[15],
+    )  # fmt: skip
+
+
+def tally_of(row: Row) -> Tally:
+    """What lines of a role add up to; the sums of large numbers come in two halves."""
+    role, messages, calls, errors, tokens, more_tokens, duration, more_duration, first, last = row
+    return Tally(
+        role=role, messages=messages, tool_calls=int(calls), errors=int(errors),
+        tokens=(int(tokens) << 32) + int(more_tokens), duration=(int(duration) << 32) + int(more_duration),
+        first=first, last=last,
+    )  # fmt: skip

@@ -127,6 +127,37 @@ CREATE TABLE {t}composed (
 ){table}
 """
 
+_METADATA = "ALTER TABLE {t}thread ADD COLUMN metadata {text}"  # what is known of a thread, as JSON
+
+_MESSAGE = """
+CREATE TABLE {t}message (
+  "row"            {place},                    -- thread * 2^32 + its number in the conversation
+  entry            {int},                      -- row of the entry that it is; NULL: `payload` is the message
+  space            {int} NOT NULL,             -- a number for the namespace, for lists of everybody
+  scope            {int} NOT NULL,             -- a number for (namespace, user_id), for lists of a user
+  at               {int} NOT NULL,
+  id               {id},
+  role             {id} NOT NULL,
+  node             {id},
+  run              {id},
+  tool_calls       {int} NOT NULL,
+  error            {int} NOT NULL,             -- 1: it tells of a failure
+  tokens           {int} NOT NULL,
+  duration         {int} NOT NULL,             -- microseconds
+  digest           {hash},
+  payload          {bytes}{words}
+){table}
+"""
+
+_PROJECTION = """
+CREATE TABLE {t}projection (
+  thread           {int} NOT NULL PRIMARY KEY,
+  shape            {int} NOT NULL,             -- how its lines were made; another shape is made again
+  version          {int} NOT NULL,             -- how far its log was read
+  count            {int} NOT NULL              -- numbers given to messages so far
+){table}
+"""
+
 
 class Index(msgspec.Struct, frozen=True):
     """An index; where a database has no partial ones, it holds all rows."""
@@ -149,6 +180,12 @@ _INDEXES = (
     Index("blob_use_blob", 'blob_use ("blob")'),
 )
 
+_MESSAGE_INDEXES = (
+    Index("message_id", 'message (id, "row")', "id IS NOT NULL"),
+    Index("message_scope", "message (scope, at)"),
+    Index("message_space", "message (space, at)"),
+)
+
 Part = str | Index | Callable[[Dialect], list[str]]
 
 
@@ -160,6 +197,11 @@ class SchemaStep(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...]
     min_reader: int
     min_writer: int
+
+
+def _word_index(dialect: Dialect) -> list[str]:
+    index = dialect.words.index
+    return [text.format(t=dialect.tables) for text in index.layout] if index else []
 
 
 STEPS: tuple[SchemaStep, ...] = (
@@ -177,10 +219,21 @@ STEPS: tuple[SchemaStep, ...] = (
         min_reader=2,
         min_writer=2,
     ),
+    # A release that deletes a thread and leaves its lines behind must not write here.
+    SchemaStep(
+        number=3,
+        why="lines of messages, read off the logs, and their words",
+        parts=(_METADATA, _MESSAGE, _PROJECTION, *_MESSAGE_INDEXES, _word_index),
+        min_reader=3,
+        min_writer=3,
+    ),
 )
 
 
-TABLES = ("meta", "thread", "entry", "snapshot", "checkpoint", "blob", "blob_use", "rewind", "composed")
+TABLES = (
+    *("meta", "thread", "entry", "snapshot", "checkpoint", "blob", "blob_use", "rewind", "composed"),
+    *("message", "projection"),
+)
 
 
 def steps_after(schema: int) -> tuple[SchemaStep, ...]:
@@ -201,6 +254,7 @@ def _written(part: Part, dialect: Dialect) -> list[str]:
         return part(dialect)
     types = msgspec.structs.asdict(dialect.types)
     types |= {"uid": dialect.types.uid or dialect.types.id, "key": dialect.types.key or dialect.types.id}
+    types |= {"words": dialect.words.column}
     table = part.strip().removeprefix("CREATE TABLE {t}").partition(" ")[0]
     changes = [f"ALTER TABLE {dialect.table(table)} {change}" for change in dialect.after(table)]
     return [part.strip().format(t=dialect.tables, **types), *changes]

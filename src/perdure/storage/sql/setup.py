@@ -20,7 +20,8 @@ async def set_up(port: SqlPort, place: str, migrate: Migrate) -> Schema:
 
 def outdated(place: str, found: Schema | None) -> SchemaOutdatedError:
     """What a check of an old or empty place says."""
-    return SchemaOutdatedError(place, f"schema {found.schema if found else 0}, this release writes {SCHEMA}")
+    reason = f"schema {found.schema}, this release writes {SCHEMA}" if found else "there are no tables of ours yet"
+    return SchemaOutdatedError(place, reason)
 
 
 async def schema_of(tx: Transaction) -> Schema | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from perdure.storage.sql.dialect import Dialect
+from perdure.storage.sql.message_statements import MessageStatements
 
 _ENTRY_COLUMNS = '"row" & 4294967295, kind, at, actor, write_id, idem_key, request, "schema", payload_digest, chain'
 ENTRY_COLUMNS = (
@@ -22,7 +23,6 @@ _CHECKPOINT_FILTERS = {
     "since": " AND c.at >= ?",
     "until": " AND c.at < ?",
 }
-EVERYBODY, NOBODY, ONE = "everybody", "nobody", "one"  # whose rows a list is about
 
 
 class Statements:
@@ -33,7 +33,7 @@ class Statements:
         self.thread_columns = (
             f"row, uid, namespace, {dialect.user_read}, id, name, agent, tags, status, head, head_state_version, "
             "head_digest, last_checkpoint, epoch, lease_owner, lease_until, wake_at, attempts, parent, parent_version, "
-            "created_at, updated_at"
+            "created_at, updated_at, metadata"
         ).replace("row,", '"row",', 1)
         self._mark_columns = (
             'c.id, c.kind, c.status, c.note, c.agent, c.metadata, c.version, c."row" & 4294967295, c.parent, c.at, '
@@ -50,6 +50,7 @@ class Statements:
         for name, text in vars(self).items():
             if name.isupper() and isinstance(text, str):
                 setattr(self, name, dialect.bound(text))
+        self.messages = MessageStatements(dialect, self.thread_columns)
 
     def _threads(self) -> None:
         thread, columns = self.dialect.table("thread"), self.thread_columns
@@ -76,8 +77,8 @@ WHERE namespace = ? AND id = ? AND name_key IS NOT NULL ORDER BY user_id"""
 
         self.INSERT_THREAD = f"""INSERT INTO {thread} (uid, name_key, namespace, user_id, id, name, agent, tags,
   status, head, head_state_version, head_digest, last_checkpoint, epoch, lease_owner, lease_until, wake_at, attempts,
-  parent, parent_version, created_at, updated_at)
-VALUES (?, ?, ?, {self.dialect.user_bound}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+  parent, parent_version, created_at, updated_at, metadata)
+VALUES (?, ?, ?, {self.dialect.user_bound}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
         self.THREAD_ROW = f'SELECT "row" FROM {thread} WHERE uid = ?'
 
         # The head moves; nothing else of the line changes.
@@ -93,7 +94,8 @@ WHERE "row" = ? AND uid = ? AND head = ? AND head_digest = ? AND epoch = ? AND l
 
         # Everything of the line that a patch or a lease may change.
         self.PATCH_THREAD = f"""UPDATE {thread}
-SET name = ?, agent = ?, tags = ?, status = ?, epoch = ?, lease_owner = ?, lease_until = ?, wake_at = ?, attempts = ?
+SET name = ?, agent = ?, tags = ?, status = ?, epoch = ?, lease_owner = ?, lease_until = ?, wake_at = ?, attempts = ?,
+  metadata = ?
 WHERE "row" = ?"""
 
         # Threads that somebody should look at: each part by its own index.
@@ -111,16 +113,8 @@ WHERE "row" = ?"""
         newest = self.dialect.newest
         marks = ", ".join("?" for _ in newest.split(","))
         return self.dialect.bound(f"""SELECT {self.thread_columns} FROM {self.dialect.table("thread")}
-WHERE namespace = ?{self._of(whose)} AND name_key IS NOT NULL AND ({newest}) < ({marks})
+WHERE namespace = ?{self.dialect.owned(whose)} AND name_key IS NOT NULL AND ({newest}) < ({marks})
 ORDER BY {newest.replace(",", " DESC,")} DESC LIMIT ?""")
-
-    def _of(self, whose: str, table: str = "") -> str:
-        owned = {
-            EVERYBODY: "",
-            NOBODY: f" AND {self.dialect.user_nobody}",
-            ONE: f" AND user_id = {self.dialect.user_bound}",
-        }
-        return owned[whose].replace("user_id", f"{table}user_id")
 
     def _entries(self) -> None:
         entry = self.dialect.table("entry")
@@ -154,6 +148,11 @@ WHERE "row" > ? AND "row" <= ? AND at <= ? ORDER BY "row" DESC LIMIT ?"""
         self.LAST_CHAIN = f'SELECT chain, at FROM {entry} WHERE "row" = ?'
         self.LAST_STATE = f"""SELECT "row" & 4294967295 FROM {entry}
 WHERE "row" > ? AND "row" <= ? AND {_CHANGES_STATE} ORDER BY "row" DESC LIMIT 1"""
+
+        # Entries whose thread has no line, by the number of its row.
+        self.STRAYS = f"""SELECT e."row" >> 32, count(*) FROM {entry} e
+WHERE NOT EXISTS (SELECT 1 FROM {self.dialect.table("thread")} t WHERE t."row" = e."row" >> 32)
+GROUP BY e."row" >> 32"""
 
     def _snapshots(self) -> None:
         snapshot = self.dialect.table("snapshot")
@@ -227,7 +226,7 @@ ORDER BY c."row" DESC LIMIT ?""")
     def user_checkpoints(self, whose: str, filters: tuple[str, ...]) -> str:
         """Checkpoints of all threads of a user, newest first by id."""
         return self.dialect.bound(f"""SELECT {self._mark_columns} FROM {self._joined()}
-WHERE c.id < ? AND t.namespace = ?{self._of(whose, "t.")} AND t.name_key IS NOT NULL{
+WHERE c.id < ? AND t.namespace = ?{self.dialect.owned(whose, "t.")} AND t.name_key IS NOT NULL{
             "".join(_CHECKPOINT_FILTERS[name] for name in filters)
         }
 ORDER BY c.id DESC LIMIT ?""")
@@ -236,7 +235,7 @@ ORDER BY c.id DESC LIMIT ?""")
     def checkpoint(self, whose: str) -> str:
         """One checkpoint, for a user who may see it."""
         return self.dialect.bound(f"""SELECT {self._mark_columns} FROM {self._joined()}
-WHERE c.id = ? AND t.namespace = ?{self._of(whose, "t.")} AND t.name_key IS NOT NULL""")
+WHERE c.id = ? AND t.namespace = ?{self.dialect.owned(whose, "t.")} AND t.name_key IS NOT NULL""")
 
     def _joined(self) -> str:
         return f'{self.dialect.table("checkpoint")} c JOIN {self.dialect.table("thread")} t ON t."row" = c.thread'

@@ -8,6 +8,7 @@ from perdure.core.checkpoint import CheckpointQuery, CheckpointRow
 from perdure.core.derived import Derived
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.identity import ThreadKey
+from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected, Projection, Tallies
 from perdure.core.pruning import Record
 from perdure.core.seams import Seams
 from perdure.core.threads import Lease, ThreadQuery, ThreadRow
@@ -23,7 +24,7 @@ from perdure.core.writes import (
     released,
     renewed,
 )
-from perdure.storage.sql import doubts, indexes, reading, transfers, writing
+from perdure.storage.sql import doubts, finding, indexes, messages, reading, transfers, writing
 from perdure.storage.sql.retrying import Landed, Retrying
 from perdure.storage.sql.rows import StoredThread, scope_of
 from perdure.storage.sql.transactions import SqlPort, Transaction
@@ -97,6 +98,9 @@ class SqlStorage:
         self._known.pop(seen.key, None)
         return await self._run.write(lambda tx: indexes.reindex(tx, seen, made))
 
+    async def strays(self) -> dict[str, int]:
+        return await self._run.read(reading.strays, alone=True)
+
     async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
         return await self._run.write(lambda tx: writing.put_snapshot(tx, key, uid, snapshot))
 
@@ -111,6 +115,22 @@ class SqlStorage:
 
     async def checkpoint(self, namespace: str, user: str | None, checkpoint_id: str) -> CheckpointRow | None:
         return await self._run.read(lambda tx: reading.checkpoint(tx, namespace, user, checkpoint_id), alone=True)
+
+    async def projection(self, key: ThreadKey) -> Projection | None:
+        return await self._run.read(lambda tx: messages.projection(tx, key), alone=True)
+
+    async def project(self, made: Projected) -> bool:
+        # One whose answer was lost finds itself read on to elsewhere: False, and the caller looks again.
+        return await self._run.write(lambda tx: messages.project(tx, made))
+
+    async def unprojected(self, owner: Owner, limit: int = 100) -> list[ThreadRow]:
+        return await self._run.read(lambda tx: messages.unprojected(tx, owner, limit), alone=True)
+
+    async def messages(self, of: ThreadKey | Owner, query: MessageQuery) -> list[MessageRow]:
+        return await self._run.read(lambda tx: finding.messages(tx, of, query), alone=True)
+
+    async def tally(self, of: ThreadKey | Owner, query: MessageQuery) -> Tallies:
+        return await self._run.read(lambda tx: finding.tally(tx, of, query))
 
     async def thread(self, key: ThreadKey) -> ThreadRow | None:
         stored = await self._run.read(lambda tx: reading.thread(tx, key), alone=True)

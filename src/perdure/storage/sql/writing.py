@@ -28,7 +28,8 @@ from perdure.core.writes import (
     stamped,
 )
 from perdure.storage.contract import BLOB_GRACE
-from perdure.storage.sql.pruning import check_plan, prune
+from perdure.storage.sql.messages import forget
+from perdure.storage.sql.pruning import check_goal, check_plan, prune
 from perdure.storage.sql.reading import checkpoint_at, lineage, pieces, seams_of, thread, written_at
 from perdure.storage.sql.rows import (
     VERSIONS,
@@ -85,6 +86,8 @@ async def append_slowly(tx: Transaction, write: Write) -> Answer:
     before = admit(stored.row if stored else None, write)
     if stored is not None and write.pruning is not None:
         await check_plan(tx, stored, write.pruning)
+    if stored is not None and write.back_to is not None:
+        await check_goal(tx, stored, write.back_to)
     after, entries = stamped(before, write)
     number = stored.number if stored else await make_thread(tx, after, write)
     mark = checkpoint_row(before, after, write.checkpoint) if write.checkpoint else None
@@ -260,6 +263,7 @@ async def delete(tx: Transaction, key: ThreadKey) -> str | None:
     if stored is None:
         return None
     await tx.run(tx.sql.HIDE_THREAD, (stored.number,))
+    await forget(tx, stored.number)
     # Locked from the child up: two deletions that free the same parent wait for each other, and the last one sees it.
     for each in await lineage(tx, stored, lock=True):
         if not await _freed(tx, each):

@@ -28,6 +28,7 @@ from perdure.storage.ports import outcome
 from perdure.storage.sql.rows import Row
 from perdure.storage.sql.transactions import Job, T
 from perdure.storage.sqlite.dialect import STATEMENTS
+from perdure.storage.sqlite.words import OPTIMIZE
 
 _ERRORS: dict[int, type[StorageError | DamagedError]] = {
     sqlite3.SQLITE_BUSY: StorageBusyError,
@@ -132,6 +133,7 @@ class Connection:
         try:
             raw = self.raw()
             self._check_file()
+            raw.execute(OPTIMIZE)
             raw.execute("VACUUM")
             raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except BaseException as exc:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perdure.storage.sql.dialect import Dialect, Types, unchanged
 from perdure.storage.sql.statements import Statements
+from perdure.storage.sqlite.words import WORDS
 
 TYPES = Types(
     serial="INTEGER PRIMARY KEY",
@@ -23,6 +24,7 @@ TYPES = Types(
 DIALECT = Dialect(
     types=TYPES,
     bound=unchanged,
+    words=WORDS,
     doubts_indexes=True,
     has_meta="SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'perdure_meta'",
 )

@@ -6,20 +6,25 @@ import os
 from collections.abc import Sequence
 from typing import Literal
 
-from perdure.core.errors import SchemaOutdatedError, StorageUnavailableError
+from perdure.core.errors import SchemaOutdatedError, StorageError, StorageUnavailableError
+from perdure.core.messages import Projected
 from perdure.core.ports import Silence, Telemetry
 from perdure.core.threads import ThreadRow
 from perdure.core.transfer import ThreadCopy, check
 from perdure.storage.contract import Migrate, Schema, Watch
 from perdure.storage.ports import PollingWatch
+from perdure.storage.sql.messages import project
 from perdure.storage.sql.schema import run_step, steps_after
 from perdure.storage.sql.setup import set_up
 from perdure.storage.sql.store import SqlStorage
+from perdure.storage.sql.transactions import Transaction
 from perdure.storage.sql.transfers import put_thread
 from perdure.storage.sqlite.connection import Connection
 from perdure.storage.sqlite.dialect import DIALECT
 from perdure.storage.sqlite.ports import DirectPort, GroupPort
+from perdure.storage.sqlite.words import HAS_FTS5
 
+_MANY = 50  # lines that would hold up the event loop
 Mode = Literal["sync", "async"]
 Synchronous = Literal["FULL", "NORMAL", "EXTRA"]
 
@@ -47,7 +52,17 @@ class SqliteStorage(SqlStorage):
 
     async def setup(self, migrate: Migrate = "auto") -> Schema:
         _check_place(self.path, migrate)
+        await self._port.read(self._check_library)
         return await set_up(self._port, self.path, migrate)
+
+    async def _check_library(self, tx: Transaction) -> None:
+        if not await tx.rows(HAS_FTS5):
+            raise StorageError(self.path, "messages are searched with FTS5, which this SQLite library does not have")
+
+    async def project(self, made: Projected) -> bool:
+        if len(made.rows) < _MANY:
+            return await super().project(made)
+        return await self._write_long(lambda tx: project(tx, made))
 
     async def put_thread(self, copy: ThreadCopy) -> ThreadRow:
         check(copy)

@@ -24,7 +24,7 @@ _PARTS = (
     *("forks", "deletion", "leases", "watching", "blobs", "keeping", "lifetime", "sizes", "concurrency", "known"),
     "strangers",
     *("rewinding", "prunes", "pruning", "prune_plans", "pruned_forks", "pruned_values", "derived"),
-    *("transfer", "transfer_forks"),
+    *("transfer", "transfer_forks", "messages", "user_messages"),
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
@@ -43,6 +43,7 @@ from perdure.testing.contract.known import KnownContract, KnownTogetherContract 
 from perdure.testing.contract.leases import DueContract, LeaseContract  # noqa: E402
 from perdure.testing.contract.lifetime import LayoutContract, LifetimeContract, SetSchema  # noqa: E402
 from perdure.testing.contract.log import LogContract  # noqa: E402
+from perdure.testing.contract.messages import MessageContract  # noqa: E402
 from perdure.testing.contract.prune_plans import PlanContract  # noqa: E402
 from perdure.testing.contract.pruned_forks import PrunedForkContract  # noqa: E402
 from perdure.testing.contract.pruned_values import PrunedValueContract  # noqa: E402
@@ -59,6 +60,7 @@ from perdure.testing.contract.transfer import (  # noqa: E402
     TransferContract,
 )
 from perdure.testing.contract.transfer_forks import TransferForkContract  # noqa: E402
+from perdure.testing.contract.user_messages import UserMessageContract  # noqa: E402
 from perdure.testing.contract.verdicts import VerdictContract  # noqa: E402
 from perdure.testing.contract.watching import WatchContract  # noqa: E402
 
@@ -100,6 +102,8 @@ class StorageContract(
     PrunedForkContract,
     PrunedValueContract,
     DerivedContract,
+    MessageContract,
+    UserMessageContract,
 ):
     """The whole contract, but for the layout on disk."""
 

@@ -9,7 +9,7 @@ from perdure.core.entries import EntryKind
 from perdure.core.seams import Rewind
 from perdure.storage.contract import Storage
 from perdure.testing.contract.running import Contract, Place
-from perdure.testing.scribe import BOBS, OTHER, THREAD, Scribe, blob_of
+from perdure.testing.scribe import BOBS, OTHER, SECOND, THREAD, Scribe, blob_of
 
 
 class DerivedContract(Contract):
@@ -61,12 +61,32 @@ class DerivedContract(Contract):
         assert not await storage.reindex(stale.row, msgspec.structs.replace(stale, checkpoints=[]))
         assert await _derived(storage) == now
 
+    async def test_a_lease_that_was_given_meanwhile_is_not_taken_back(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.save()
+        before = await _derived(storage)
+        now = scribe.clock.now()
+        await storage.claim(THREAD, "me", until=now + SECOND, now=now)
+        line = await storage.thread(THREAD)
+        assert await storage.reindex(before.row, before)
+        assert await storage.thread(THREAD) == line
+
     async def test_other_threads_are_left_alone(self, storage: Storage, scribe: Scribe) -> None:
         await scribe.save(THREAD)
         await scribe.save(OTHER)
         mine, other = await _derived(storage), await storage.derived(OTHER)
         assert await storage.reindex(mine.row, mine)
         assert await storage.derived(OTHER) == other
+
+    async def test_every_entry_has_a_line_that_leads_to_it(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.save(THREAD)
+        await scribe.save(BOBS)
+        await scribe.fork(THREAD, 1, OTHER)
+        assert await storage.strays() == {}
+        await storage.delete(THREAD)  # what the fork needs of it stays, and its line too
+        await storage.delete(BOBS)
+        assert await storage.strays() == {}
+        await storage.delete(OTHER)
+        assert await storage.strays() == {}
 
 
 async def _derived(storage: Storage) -> Derived:

@@ -9,6 +9,7 @@ import pytest
 
 from perdure.core.checkpoint import CheckpointQuery
 from perdure.core.errors import SchemaOutdatedError, SchemaTooNewError, StorageClosedError
+from perdure.core.messages import MessageQuery, Owner, Projected, Projection
 from perdure.core.threads import ThreadQuery
 from perdure.core.transfer import ThreadCopy
 from perdure.storage.contract import SCHEMA, Schema, Storage
@@ -124,6 +125,11 @@ def every_call(storage: Storage, scribe: Scribe) -> list[Coroutine[Any, Any, Any
         storage.checkpoints(THREAD, CheckpointQuery()),
         storage.user_checkpoints("", None, CheckpointQuery()),
         storage.checkpoint("", None, "chk_1"),
+        storage.projection(THREAD),
+        storage.project(Projected(seen=Projection(row=scribe.target(THREAD)), version=1, count=0)),
+        storage.unprojected(Owner("", None)),
+        storage.messages(THREAD, MessageQuery()),
+        storage.tally(Owner("", "alice"), MessageQuery()),
         storage.thread(THREAD),
         storage.find("", "t1"),
         storage.threads(ThreadQuery()),

@@ -8,6 +8,7 @@ from hashlib import sha256
 import msgspec
 import pytest
 
+from perdure.core.codec import encode
 from perdure.core.digest import GENESIS, digest_of, verify_links
 from perdure.core.entries import EntryKind
 from perdure.core.envelope import seal, seal_packed
@@ -165,6 +166,22 @@ class LogContract(Contract):
         assert row is not None
         assert (row.name, row.agent, row.tags, row.status) == ("a", "bot", ("x", "y"), "idle")
         assert (row.wake_at, row.attempts) == (5, 2)
+
+    async def test_metadata_stays_until_other_metadata_takes_its_place(
+        self, storage: Storage, scribe: Scribe, place: Place
+    ) -> None:
+        first, second = encode({"title": "Ünï 'x'", "n": (1, 2.5, None)}), encode({})
+        await scribe.append(THREAD, patch=ThreadPatch(metadata=first))
+        made = await scribe.append(THREAD, patch=ThreadPatch(name="n"))
+        await scribe.fork(THREAD, 2, OTHER, metadata=second)
+        storage = await place.reopen(storage)
+        assert await storage.thread(THREAD) == made.row
+        assert made.row.metadata == first
+        child = await storage.thread(OTHER)
+        assert child is not None
+        assert child.metadata == second
+        changed = await storage.append(scribe.write(THREAD, patch=ThreadPatch(metadata=second)))
+        assert changed.row.metadata == second
 
     async def test_a_patch_can_empty_tags_and_clear_the_timer(self, storage: Storage, scribe: Scribe) -> None:
         await scribe.append(THREAD, patch=ThreadPatch(tags=("x",), wake_at=5))

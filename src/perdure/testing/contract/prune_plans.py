@@ -7,7 +7,9 @@ import pytest
 
 from perdure.core.digest import GENESIS, verify_links
 from perdure.core.entries import EntryKind
-from perdure.core.errors import PlanOutdatedError
+from perdure.core.errors import NotFoundError, PlanOutdatedError
+from perdure.core.identity import ThreadKey
+from perdure.core.writes import Appended
 from perdure.storage.contract import Storage
 from perdure.testing.contract.prunes import prune, pruning, said, without
 from perdure.testing.contract.rewinding import FOURTH, PRUNED, REWOUND, THIRD, Diary, folded
@@ -15,6 +17,7 @@ from perdure.testing.contract.running import Contract, Place, Together
 from perdure.testing.scribe import MESSAGE, OTHER, STATE, THREAD, Scribe
 
 REQUEST = b"r" * 32
+ROUNDS = 8
 NAMING = (EntryKind.CHECKPOINT_TAGGED, EntryKind.CHECKPOINT_SAVED, EntryKind.PAUSE_OPENED, REWOUND, PRUNED)
 QUIET = (STATE, MESSAGE, EntryKind.TOOL_FAILED, EntryKind.CHECKPOINT_CLEARED, EntryKind.PAUSE_DECIDED)
 
@@ -79,6 +82,34 @@ class PlanContract(Contract):
             await storage.delete(key)
         assert not (await storage.append(write)).again
         assert await diary.told(storage) == [*diary.states[:2], None, None, None, *diary.states[5:]]
+
+    async def test_nobody_goes_back_to_a_version_that_was_pruned(self, storage: Storage, scribe: Scribe) -> None:
+        diary = Diary(scribe)
+        await diary.add(6)
+        child = await diary.fork(6, OTHER)
+        await child.add(2)
+        late = [each.write([3], REWOUND, back_to=3) for each in (child, diary)]  # planned before the prune
+        await storage.append(await pruning(diary, (1, 5)))
+        for write in late:
+            before = await storage.thread(write.key)
+            with pytest.raises(NotFoundError, match="it was pruned"):
+                await storage.append(write)
+            assert await storage.thread(write.key) == before
+        await child.back(5)
+        assert await child.told(storage) == without(child, 2, 3, 4)
+
+    async def test_of_a_prune_and_a_rewind_of_a_fork_to_what_it_drops_one_is_made(
+        self, storage: Storage, scribe: Scribe, together: Together
+    ) -> None:
+        for number in range(ROUNDS):
+            diary = Diary(scribe, ThreadKey("", "alice", f"p{number}"))
+            await diary.add(6)
+            child = await diary.fork(6, ThreadKey("", "alice", f"c{number}"))
+            plan, back = await pruning(diary, (1, 5)), child.write([3], REWOUND, back_to=3)
+            answers = await together([storage.append(back), storage.append(plan)][:: 1 if number % 2 else -1])
+            made = [type(answer) for answer in answers]
+            assert made.count(Appended) == 1, made
+            assert set(made) & {NotFoundError, PlanOutdatedError}
 
     async def test_a_fork_at_the_end_of_a_range_or_outside_hinders_nobody(
         self, storage: Storage, scribe: Scribe

@@ -142,6 +142,27 @@ class PrunedForkContract(Contract):
         assert (await said(storage, OTHER))[1:] == (await said(source.scribe.storage, OTHER))[1:]
         assert await child.told(storage) == without(child, 1, 4, 8)
 
+    @pytest.mark.parametrize("again", [None, "k"])
+    async def test_a_copied_fork_of_a_fork_with_a_base_keeps_what_that_stands_for(
+        self, storage: Storage, scribe: Scribe, place: Place, again: str | None
+    ) -> None:
+        source = Diary(Scribe(MemoryStorage(), scribe.clock, seed=2))
+        await source.add(2)
+        await source.add(idem_key="k")
+        child = await source.fork(3, OTHER)
+        await child.add()
+        await child.add(idem_key=again)
+        await child.add()
+        await prune(child, base=6)
+        third = await child.fork(7, THIRD)
+        await third.add()
+        await storage.put_thread(await take(source.scribe.storage, THIRD))
+        storage = await place.reopen(storage)
+        assert (await said(storage, THIRD))[1:] == (await said(source.scribe.storage, THIRD))[1:]
+        elsewhere = MemoryStorage()
+        await elsewhere.put_thread(await take(storage, THIRD))
+        assert await third.told(elsewhere) == without(third, 4, 5)
+
     async def test_a_copied_fork_does_not_share_a_past_that_was_pruned_here(
         self, storage: Storage, scribe: Scribe
     ) -> None:

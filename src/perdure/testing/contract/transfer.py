@@ -304,7 +304,7 @@ class DamagedCopyContract(Moving):
 
 async def busy_thread(scribe: Scribe, key: str = "k") -> ThreadCopy:
     """A copy of a thread to which writes of every kind were made."""
-    patch = ThreadPatch(name="é", agent="bot", tags=("x", "y"), status="waiting")
+    patch = ThreadPatch(name="é", agent="bot", tags=("x", "y"), status="waiting", metadata=encode({"k": "é"}))
     await scribe.append(THREAD, STATE, MESSAGE, idem_key=key, request=REQUEST, patch=patch)
     await scribe.save(THREAD, metadata={"a": [1, 2.5, None]}, note="first", status="ok")
     await scribe.append(THREAD, EntryKind.TOOL_FAILED, entries=(scribe.entry(MESSAGE, actor="漢 'x'"),))

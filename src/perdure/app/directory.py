@@ -1,0 +1,81 @@
+"""What a store knows across threads: lists, search, numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Unpack
+
+from perdure.app.analytics import Analytics, Topics, analysed
+from perdure.app.asking import Filters, MessageLine, line_of, wanted
+from perdure.app.naming import ThreadInfo, info_of, listed
+from perdure.app.parts import Parts
+from perdure.app.users import UserId
+from perdure.core.checkpoint import check_limit, check_metadata
+from perdure.core.errors import InvalidFilterError
+from perdure.core.identity import check_label
+from perdure.core.messages import Owner
+from perdure.core.threads import ThreadQuery
+
+
+class Directory:
+    """The part of a store that looks across threads."""
+
+    def __init__(self, parts: Parts, namespace: str) -> None:
+        self._parts = parts
+        self._namespace = namespace
+
+    async def threads(
+        self,
+        limit: int = 50,
+        *,
+        user: UserId | None = None,
+        agent: str | None = None,
+        status: str | None = None,
+        tag: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        search: str | None = None,
+        offset: int = 0,
+    ) -> list[ThreadInfo]:
+        """List threads, newest first, never their states; with `user`, only that user's.
+
+        `metadata` are values that a thread's metadata must have, `search` a text that its name or id must hold.
+        """
+        await self._parts.ready()
+        query = ThreadQuery(
+            namespace=self._namespace, user=self._whose(user), agent=check_label(agent, "agent"),
+            status=check_label(status, "status"), tag=check_label(tag, "tag"), limit=check_limit(limit),
+        )  # fmt: skip
+        check_metadata(metadata)
+        offset = check_limit(offset, "offset")
+        rows = await listed(self._parts.storage, query, metadata, check_label(search, "search"), offset)
+        return [info_of(row, self._parts.users.shown(row.key.user)) for row in rows]
+
+    async def search(
+        self, text: str, *, user: UserId | None = None, limit: int = 50, **filters: Unpack[Filters]
+    ) -> list[MessageLine]:
+        """Find messages of all threads, or of a user's, that hold all words of `text`; newest first."""
+        asked = wanted(_checked(text), limit, filters)
+        await self._parts.ready()
+        owner = Owner(self._namespace, self._whose(user))
+        found = await self._parts.messages.find_all(owner, asked)
+        return [line_of(each, self._parts.users.shown(each.row.user)) for each in found]
+
+    async def analytics(
+        self, *, user: UserId | None = None, topics: Topics | None = None, **filters: Unpack[Filters]
+    ) -> Analytics:
+        """The messages of all threads, or of a user's, in numbers; counted by the storage.
+
+        With `topics`, a function from a text to its topics, every message is read and they are counted too.
+        """
+        await self._parts.ready()
+        owner = Owner(self._namespace, self._whose(user))
+        return await analysed(self._parts.messages, owner, wanted(None, None, filters), topics)
+
+    def _whose(self, user: UserId | None) -> str | None:
+        return None if user is None else self._parts.users.key(user)
+
+
+def _checked(text: object) -> str:
+    if type(text) is not str:
+        raise InvalidFilterError(f"search takes a str, not {text!r}")
+    return text

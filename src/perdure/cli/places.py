@@ -1,0 +1,30 @@
+"""Whether there is anything at an address: for a command that makes nothing, a wrong one is the usual reason."""
+
+from __future__ import annotations
+
+import os
+
+from perdure.app.opening import Address, parse
+from perdure.app.options import hint
+from perdure.core.errors import StorageUnavailableError
+
+_NOUNS = {"sqlite": "database", "file": "folder"}
+_MADE = "; a program makes it when it first saves there"
+
+
+def check_there(url: str) -> None:
+    """Raise `StorageUnavailableError` naming what was probably meant, where there is no file or folder."""
+    address = parse(url)
+    if address.scheme in _NOUNS and not os.path.exists(address.path):
+        reason = f"there is no {_NOUNS[address.scheme]} yet{_meant(address) or _MADE}"
+        raise StorageUnavailableError(os.path.abspath(address.path), reason)
+
+
+def _meant(address: Address) -> str:
+    if address.scheme == "sqlite" and not os.path.isabs(address.path) and os.path.exists(f"/{address.path}"):
+        return f", did you mean sqlite:////{address.path}? Four slashes begin a path from the root"
+    folder, name = os.path.split(address.path)
+    try:
+        return hint(name, tuple(os.listdir(folder or ".")))
+    except OSError:
+        return f": there is no folder {os.path.abspath(folder)}"

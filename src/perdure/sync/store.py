@@ -1,0 +1,193 @@
+"""An open store for synchronous code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self, Unpack, overload
+
+from perdure.app import store as app
+from perdure.app.analytics import Analytics, Topics
+from perdure.app.asking import Filters, MessageLine
+from perdure.app.copying import Copied
+from perdure.app.exporting import Exported
+from perdure.app.maintenance import Progress, PruneReport
+from perdure.app.options import StorageOptions
+from perdure.app.store import CACHE_BYTES
+from perdure.app.thread import ThreadInfo
+from perdure.app.users import UserId
+from perdure.checkpoints.repairing import Progress as RepairProgress
+from perdure.checkpoints.repairing import Repaired
+from perdure.checkpoints.verifying import Progress as VerifyProgress
+from perdure.core.comparison import Comparison, Comparisons
+from perdure.core.ports import Clock, Randomness, Telemetry
+from perdure.core.retention_policy import Retention
+from perdure.core.verification import Report
+from perdure.core.weights import StoreSizes
+from perdure.storage.baton import Baton
+from perdure.storage.contract import Migrate
+from perdure.storage.drive import drive
+from perdure.sync.driver import Driver
+from perdure.sync.thread import Thread, held
+
+
+class Perdure:
+    """`perdure.Perdure` for synchronous code: a plain context manager."""
+
+    def __init__(self, store: app.Perdure, baton: Baton) -> None:
+        self._store = store
+        self._run = Driver(baton)
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        *,
+        namespace: str = "",
+        migrate: Migrate = "auto",
+        clock: Clock | None = None,
+        randomness: Randomness | None = None,
+        telemetry: Telemetry | None = None,
+        cache_bytes: int = CACHE_BYTES,
+        retention: Retention | None = None,
+        **options: Unpack[StorageOptions],
+    ) -> Self:
+        """Open the store at `url`; it is reached at the first use. See `perdure.Perdure.open`."""
+        baton = Baton()
+        store = app.Perdure.open_as(
+            "sync", url, namespace=namespace, migrate=migrate, clock=clock, randomness=randomness,
+            telemetry=telemetry, cache_bytes=cache_bytes, options=options, baton=baton, retention=retention,
+        )  # fmt: skip
+        return cls(store, baton)
+
+    def thread(
+        self,
+        id: str,
+        *,
+        user: UserId | None = None,
+        agent: str | None = None,
+        name: str | None = None,
+        tags: Iterable[str] = (),
+        actor: str | None = None,
+        task: str | None = None,
+    ) -> Thread:
+        """A handle on a thread, which is made by its first write."""
+        thread = self._store.thread(id, user=user, agent=agent, name=name, tags=tags, actor=actor, task=task)
+        return Thread(thread, self._run)
+
+    @overload
+    def compare(self, a: object, b: object, /, *, user: UserId | None = None) -> Comparison: ...
+    @overload
+    def compare(self, a: object, b: object, c: object, /, *more: object, user: UserId | None = None) -> Comparisons: ...
+    def compare(self, *points: Any, user: UserId | None = None) -> Comparison | Comparisons:
+        """Compare 2 to 4 points, the others with the first. See `perdure.Perdure.compare`."""
+        return self._run(self._store.compare(*map(held, points), user=user))
+
+    def threads(
+        self,
+        limit: int = 50,
+        *,
+        user: UserId | None = None,
+        agent: str | None = None,
+        status: str | None = None,
+        tag: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        search: str | None = None,
+        offset: int = 0,
+    ) -> list[ThreadInfo]:
+        """List threads, newest first, never their states; with `user`, only that user's."""
+        return self._run(
+            self._store.threads(
+                limit, user=user, agent=agent, status=status, tag=tag, metadata=metadata, search=search, offset=offset
+            )
+        )
+
+    def search(
+        self, text: str, *, user: UserId | None = None, limit: int = 50, **filters: Unpack[Filters]
+    ) -> list[MessageLine]:
+        """Find messages of all threads, or of a user's, that hold all words of `text`; newest first."""
+        return self._run(self._store.search(text, user=user, limit=limit, **filters))
+
+    def analytics(
+        self, *, user: UserId | None = None, topics: Topics | None = None, **filters: Unpack[Filters]
+    ) -> Analytics:
+        """The messages of all threads, or of a user's, in numbers; counted by the storage."""
+        return self._run(self._store.analytics(user=user, topics=topics, **filters))
+
+    def sizes(self, threads: int = 0) -> StoreSizes:
+        """How many bytes everything takes, and with `threads` which that many threads are the largest."""
+        return self._run(self._store.sizes(threads))
+
+    def export(self, thread: Thread | str, path: str | os.PathLike[str], *, forks: bool = False) -> Exported:
+        """Write a thread into one file that any store can import; with `forks`, all that descend from it too."""
+        handle = thread._thread if isinstance(thread, Thread) else thread  # pyright: ignore[reportPrivateUsage]
+        return self._run(self._store.export(handle, path, forks=forks))
+
+    def import_(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        to: str | None = None,
+        user: UserId | None = None,
+        overwrite: bool = False,
+    ) -> list[Copied]:
+        """Add the threads of an export, and return what became of each; it can be repeated."""
+        return self._run(self._store.import_(path, to=to, user=user, overwrite=overwrite))
+
+    def prune(
+        self,
+        policy: Retention | None = None,
+        dry_run: bool = False,
+        *,
+        user: UserId | None = None,
+        progress: Progress | None = None,
+    ) -> PruneReport:
+        """Drop what a policy (default: the store's own) does not keep, of all threads or of a user's."""
+        return self._run(self._store.prune(policy, dry_run, user=user, progress=progress))
+
+    def verify(
+        self, *, restore: bool = False, user: UserId | None = None, progress: VerifyProgress | None = None
+    ) -> Report:
+        """Check all threads, or those of a user: every log, every whole state, every index. Nothing is changed."""
+        return self._run(self._store.verify(restore=restore, user=user, progress=progress))
+
+    def repair(self, *, user: UserId | None = None, progress: RepairProgress | None = None) -> Repaired:
+        """Make everything again that is derived from the logs, of all threads or of a user's."""
+        return self._run(self._store.repair(user=user, progress=progress))
+
+    def compact(self) -> int:
+        """Give disk space that nothing uses any more back to the system, and return how many bytes that was."""
+        return self._run(self._store.compact())
+
+    def compacting(self) -> str:
+        """Who has to wait while `compact` works, in a sentence."""
+        return self._store.compacting()
+
+    def setup(self) -> None:
+        """Make or upgrade the layout of the storage; the first use does so too."""
+        self._run(self._store.setup())
+
+    def flush(self) -> None:
+        """Wait until everything that was answered is durable."""
+        self._run(self._store.flush())
+
+    def warm(self, users: Iterable[UserId], *, threads: int = 3) -> int:
+        """Bring the newest threads of these users into Redis, and return how many there are now."""
+        return self._run(self._store.warm(users, threads=threads))
+
+    def close(self) -> None:
+        """Let go of files and connections; a second call does nothing. In a forked child it only forgets them."""
+        if self._run.is_inherited():
+            drive(self._store.close())
+        else:
+            self._run(self._store.close())
+
+    def __enter__(self) -> Self:
+        self._run(self._store.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
