@@ -44,12 +44,12 @@ check: $(VENV)/.ready ## lint, format, types, import contracts
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
 
-BACKEND ?= sqlite
+BACKEND ?= $(if $(SESSIONS),postgres,sqlite)
 BENCH_PEERS_sqlite := $(PEERS)/.ready
 BENCH_PEERS_postgres = $(PEERS)/.ready $(if $(PYTHON312),$(PEERS312)/.ready)
-bench: $(VENV)/.ready $(BENCH_PEERS_$(BACKEND)) ## the benchmarks, peers beside ours; BACKEND=postgres or mysql, QUICK=1 for a short run
+bench: $(VENV)/.ready $(BENCH_PEERS_$(BACKEND)) ## the benchmarks, peers beside ours; BACKEND=postgres or mysql, SESSIONS=1, QUICK=1 for a short run
 	@test $(BACKEND) = sqlite || scripts/servers-if-possible $(BIN)/python
-	$(BIN)/python -m benchmarks --backend $(BACKEND) $(if $(QUICK),--quick)
+	$(BIN)/python -m benchmarks --backend $(BACKEND) $(if $(QUICK),--quick) $(if $(SESSIONS),--only sessions --results benchmarks/results/sessions)
 
 crash: $(VENV)/.ready ## kill a writer KILLS=1000 times and cut the power; BACKEND=postgres|mysql: crash the server CRASHES=100 times
 	@scripts/servers-if-possible $(BIN)/python

@@ -15,6 +15,7 @@ VARIANTS: tuple[Variant, ...] = ("words", "random")
 
 SEED = 20260101
 CONTENT_BYTES = 1400
+TEXT_BYTES = 1500  # of a conversation's messages
 CONTEXT_KEYS = 40
 VALUE_BYTES = 88
 CHANGED_KEYS = 2
@@ -67,6 +68,13 @@ def _message(rng: random.Random, variant: Variant, at: int) -> dict[str, Any]:
         "model": "model-large",
         "latency_s": round(rng.random(), 3),
     }
+
+
+def conversation(variant: Variant, count: int, seed: int = SEED) -> list[Turn]:
+    """Turns of a conversation: a message with 1,500 characters of text each, and nothing else that changes."""
+    rng = random.Random(f"{seed} {variant} conversation")
+    told = [_message(rng, variant, at) for at in range(count)]
+    return [Turn({**message, "content": text(rng, variant, TEXT_BYTES)}, {}) for message in told]
 
 
 def nested(message: dict[str, Any]) -> dict[str, Any]:

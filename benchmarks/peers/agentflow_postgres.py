@@ -47,7 +47,7 @@ class Checkpointer:
 
     def save(self, at: str) -> float:
         turn = self._turns[int(at)]
-        self._state.context.append(_message(turn))
+        self._state.context.append(message_of(turn))
         self._state.facts.update(turn.changed)
         return self._timed(self._checkpointer.aput_state(self._config, self._state))
 
@@ -64,7 +64,8 @@ class Checkpointer:
         return self._loop.run_until_complete(measured())
 
 
-def _message(turn: Turn) -> Message:
+def message_of(turn: Turn) -> Message:
+    """A turn's message as Agentflow has it."""
     given = turn.message
     lesser = {name: given[name] for name in ("tokens", "model", "latency_s")}
     return Message(

@@ -79,6 +79,13 @@ def agentflow_postgres(url: str, redis: str, variant: str, turns: int) -> Peer |
     return Peer([str(PYTHON_312), "-m", "benchmarks.peers.agentflow_postgres", url, redis, variant, str(turns)])
 
 
+def agentflow_sessions(url: str, redis: str, variant: str, turns: int) -> Peer | None:
+    """A conversation through Agentflow's PgCheckpointer, or None where its environment is missing."""
+    if not is_installed(AGENTFLOW_POSTGRES, PYTHON_312):
+        return None
+    return Peer([str(PYTHON_312), "-m", "benchmarks.peers.agentflow_sessions", url, redis, variant, str(turns)])
+
+
 def is_installed(modules: str = "langgraph.checkpoint.sqlite", python: Path = PYTHON) -> bool:
     """Whether an environment of the peers can import these."""
     if not python.exists():

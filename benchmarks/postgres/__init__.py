@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.postgres import hot, sizes, updates, whole, writers
+from benchmarks.postgres import hot, sessions, sizes, updates, whole, writers
 from benchmarks.postgres.lab import Lab
 from benchmarks.postgres.syncs import per_save as fsyncs
 from benchmarks.scale import Bench, Scale
@@ -17,6 +17,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "bytes": sizes.run,
     "writers": writers.run,
     "hot": hot.run,
+    "sessions": sessions.run,
 }
 FULL = Scale(
     quick=False, updates=1000, marks=(100, 300, 1000), width=60, grown=1000, repeats=60, rounds=40, each=4, traced=100,

@@ -123,6 +123,10 @@ class Home:
         """What all tables with their indexes take."""
         return self._number(f"SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint {_TABLES}")
 
+    def words(self) -> int:
+        """What the full-text index takes."""
+        return self._number("SELECT coalesce(pg_relation_size(to_regclass('perdure.message_words')), 0)")
+
     def analyze(self) -> None:
         """Tell the planner how the tables look by now."""
         self.keeper.execute("ANALYZE")
