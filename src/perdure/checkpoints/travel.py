@@ -108,8 +108,7 @@ class Travel:
         before = await self._storage.headers(row.key, at=newest[0].version - 1, kinds=tuple(STATE_KINDS))
         if not before:
             raise NotFoundError(f"a state of thread {row.key.id!r} before its rewind")
-        last = newest[0].version - 1  # what was said since that state comes back too
-        return before[0].version if (await self._storage.seams(row.key)).is_gone(last) else last
+        return newest[0].version - 1  # and not that of the state: what was said since comes back too
 
     async def timeline(self, row: ThreadRow, after: int, limit: int) -> list[TimelineItem]:
         """Everything that happened, oldest first."""
