@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from perdure.core.checkpoint import CheckpointQuery
+from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected
 from perdure.core.seams import Seams
 from perdure.core.threads import ThreadPatch, ThreadQuery
 from perdure.storage.contract import SCHEMA
@@ -118,6 +119,29 @@ class Calls:
         found = await self._storage.derived(THREAD)
         assert found is not None
         assert [mark.mark.id for mark in found.checkpoints] == ["chk_1"]
+
+    async def strays(self) -> None:
+        assert await self._storage.strays() == {}
+
+    async def projection(self) -> None:
+        found = await self._storage.projection(THREAD)
+        assert found is not None
+        assert (found.row.head, found.version) == (4, 0)
+
+    async def project(self) -> None:
+        seen = await self._storage.projection(THREAD)
+        assert seen is not None
+        line = MessageRow(number=1, micros=seen.row.updated, version=3, role="user", words="one two")
+        assert await self._storage.project(Projected(seen=seen, version=4, count=2, rows=[line]))
+
+    async def unprojected(self) -> None:
+        assert await self._storage.unprojected(Owner("", "alice")) == []
+
+    async def messages(self) -> None:
+        assert len(await self._storage.messages(Owner("", "alice"), MessageQuery(words=("two",)))) == 1
+
+    async def tally(self) -> None:
+        assert (await self._storage.tally(THREAD, MessageQuery())).roles[0].messages == 1
 
     async def checkpoints(self) -> None:
         assert len(await self._storage.checkpoints(THREAD, CheckpointQuery())) == 1
