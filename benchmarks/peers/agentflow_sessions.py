@@ -4,7 +4,8 @@
 
 It reads one command a line and answers with one line: the seconds of the calls alone, or a number.
 
-    save N    aput_state() and aput_messages() of turn N
+    save N    turn N: aput_checkpoint() and aput_state_cache(), as its own graph calls them
+    apart N   turn N: aput_state() and aput_messages()
     read      aget_state_cache()
     close     let go of everything
 """
@@ -39,11 +40,21 @@ class Conversation:
         self._config: dict[str, Any] = {"thread_id": "w", "user_id": "bench"}
 
     def save(self, at: str) -> float:
+        return self._timed(self._together(self._next(at)))
+
+    def apart(self, at: str) -> float:
+        return self._timed(self._apart(self._next(at)))
+
+    def _next(self, at: str) -> Any:
         message = message_of(self._turns[int(at)])
         self._state.context.append(message)
-        return self._timed(self._turn(message))
+        return message
 
-    async def _turn(self, message: Any) -> None:
+    async def _together(self, message: Any) -> None:
+        await self._checkpointer.aput_checkpoint(self._config, self._state, [message])
+        await self._checkpointer.aput_state_cache(self._config, self._state)
+
+    async def _apart(self, message: Any) -> None:
         await self._checkpointer.aput_state(self._config, self._state)
         await self._checkpointer.aput_messages(self._config, [message])
 

@@ -1,4 +1,9 @@
-"""A conversation through `PgCheckpointer`, one state save and its message a turn, beside Agentflow's own."""
+"""A conversation through `PgCheckpointer`, one state save and its message a turn, beside Agentflow's own.
+
+Two ways to write a turn: *together*, as Agentflow's graph does it (`aput_checkpoint`; there `aput_state_cache` follows,
+here the write goes through by itself), and *apart* (`aput_state`, then `aput_messages`; Agentflow's leave Redis alone
+then, ours fill it all the same).
+"""
 
 from __future__ import annotations
 
@@ -39,11 +44,17 @@ class Conversation:
         self.timed(self.checkpointer.asetup())
 
     def step(self, at: int) -> float:
+        return self.timed(self.checkpointer.aput_checkpoint(self.config, self.state, [self._next(at)]))
+
+    def apart(self, at: int) -> float:
+        return self.timed(self._apart(self._next(at)))
+
+    def _next(self, at: int) -> Any:
         message = as_message(self._turns[at])
         self.state.context.append(message)
-        return self.timed(self._turn(message))
+        return message
 
-    async def _turn(self, message: Any) -> None:
+    async def _apart(self, message: Any) -> None:
         await self.checkpointer.aput_state(self.config, self.state)
         await self.checkpointer.aput_messages(self.config, [message])
 
@@ -75,25 +86,49 @@ def run(bench: Bench) -> None:
     count = _QUICK if bench.scale.quick else _TURNS
     redis = lab.redis()
     for variant in ("words", "random"):
-        ours = Conversation(lab.home(f"sessions_{variant}"), redis, conversation(variant, count))
-        home = lab.home(f"agentflow_{variant}")
-        peer = agentflow_sessions(home.url, redis, variant, count) if redis else None
-        raw = RawInserts(lab.home(f"raw_{variant}"))
-        samples = interleave(f"conversation of {variant}", count, _steps(ours, peer))
-        _speed(bench, samples, variant, count)
-        _bytes(bench, ours, home if peer else None, variant, conversation(variant, count))
-        _reads(bench, ours, raw, variant)
-        for side in (ours, raw, *([peer] if peer else [])):
+        given = conversation(variant, count)
+        _apart(bench, lab, redis, variant, given)
+        _together(bench, lab, redis, variant, given)
+
+
+def _together(bench: Bench, lab: Lab, redis: str | None, variant: Any, given: list[Turn]) -> None:
+    ours = Conversation(lab.home(f"sessions_{variant}"), redis, given)
+    home = lab.home(f"agentflow_{variant}")
+    peer = agentflow_sessions(home.url, redis, variant, len(given)) if redis else None
+    raw = RawInserts(lab.home(f"raw_{variant}"))
+    steps: dict[str, Step] = {OURS: ours.step} | ({THEIRS: peer.save} if peer else {})
+    samples = interleave(f"conversation of {variant}", len(given), steps)
+    _speed(bench, samples, f"{variant}, a turn together")
+    _edges(bench, samples[OURS], variant)
+    _bytes(bench, ours, home if peer else None, variant, given)
+    _reads(bench, ours, raw, variant)
+    _closed(ours, raw, peer)
+
+
+def _apart(bench: Bench, lab: Lab, redis: str | None, variant: Any, given: list[Turn]) -> None:
+    ours = Conversation(lab.home(f"apart_{variant}"), redis, given)
+    home = lab.home(f"agentflow_apart_{variant}")
+    peer = agentflow_sessions(home.url, redis, variant, len(given)) if redis else None
+    steps: dict[str, Step] = {OURS: ours.apart} | ({THEIRS: _asked(peer)} if peer else {})
+    _speed(
+        bench, interleave(f"conversation of {variant}, apart", len(given), steps), f"{variant}, state and message apart"
+    )
+    _closed(ours, peer)
+
+
+def _asked(peer: Peer) -> Step:
+    return lambda at: peer.ask(f"apart {at}")
+
+
+def _closed(*sides: Conversation | RawInserts | Peer | None) -> None:
+    for side in sides:
+        if side is not None:
             side.close()
 
 
-def _steps(ours: Conversation, peer: Peer | None) -> dict[str, Step]:
-    return {OURS: ours.step} | ({THEIRS: peer.save} if peer else {})
-
-
-def _speed(bench: Bench, samples: Samples, variant: str, count: int) -> None:
+def _speed(bench: Bench, samples: Samples, variant: str) -> None:
     mine = samples[OURS]
-    name = f"conversation of {count} messages ({variant}): times faster than Agentflow's PgCheckpointer"
+    name = f"conversation of {len(mine)} messages ({variant}): times faster than Agentflow's PgCheckpointer"
     if THEIRS not in samples:
         bench.found(Figure(name=name, value=None, note=_NO_PEER))
     else:
@@ -110,6 +145,9 @@ def _speed(bench: Bench, samples: Samples, variant: str, count: int) -> None:
                 sides={OURS: summary(mine), THEIRS: summary(theirs)},
             )
         )
+
+
+def _edges(bench: Bench, mine: list[float], variant: str) -> None:
     last, first = mine[-_EDGE:], mine[:_EDGE]
     name = f"conversation ({variant}): last {_EDGE} turns ÷ first {_EDGE}"
     value, calm = ratio(last, first), summary(last).p10 / summary(first).p10

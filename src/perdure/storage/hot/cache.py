@@ -17,7 +17,8 @@ from perdure.core.threads import ThreadRow
 from perdure.core.writes import Appended, Restored, Snapshot, Write, stamped
 from perdure.storage.hot.found import Found, is_chain, is_sound
 from perdure.storage.hot.keys import Keys, member_of, users_part
-from perdure.storage.hot.ports import Command, RedisPort
+from perdure.storage.hot.pipe import Command
+from perdure.storage.hot.ports import RedisPort
 from perdure.storage.hot.signing import Signer
 
 LARGEST = 8 << 20  # bytes: what is larger would not come through in time
@@ -149,7 +150,8 @@ class Cache:
         member = member_of(write.key)
         begins = done.row.parent_uid is None and entries[0].version == 1
         commands = [self._based(member, done.row, None)] if begins else []
-        await self._push(member, done.row.uid, commands, entries)
+        if self._stock(member, done.row.uid, commands, entries):
+            await self._port.send(_together(commands), self._evicted)
 
     def _before(self, write: Write, done: Appended) -> ThreadRow | None:
         """The line that a write was built on."""
@@ -160,6 +162,18 @@ class Cache:
         return known if known and (known.uid, known.head + made) == (done.row.uid, done.version) else None
 
     async def _push(self, member: bytes, uid: str, commands: list[Command], entries: Sequence[Entry]) -> bool:
+        if not self._stock(member, uid, commands, entries):
+            return False
+        answers = await self._port.run(_together(commands))
+        if answers is None:
+            return False
+        after = self._evicted(answers)
+        if after:
+            await self._port.run(after)
+        return True
+
+    def _stock(self, member: bytes, uid: str, commands: list[Command], entries: Sequence[Entry]) -> bool:
+        """Add what keeps these entries, and their thread among those in use; False when they are too much."""
         tail, used = self._keys.tail(member), self._keys.used
         if entries:
             value = self._signer.entries(member, uid, list(entries))
@@ -168,22 +182,20 @@ class Cache:
             commands += [("RPUSH", tail, value), ("LTRIM", tail, -LONGEST, -1)]
         commands += [*self._refreshed(member), ("ZADD", used, self._clock.now(), member)]
         commands += [("PEXPIRE", used, self._ttl), ("ZRANGE", used, 0, -self._max_threads - 1)]
-        # All or nothing: a connection that breaks half-way must not leave a key that never expires.
-        answers = await self._port.run([("MULTI",), *commands, ("EXEC",)])
-        if answers is None:
-            return False
-        await self._evict(_listed(answers[-1])[-1:])
         return True
 
     def _refreshed(self, member: bytes) -> list[Command]:
         return [("PEXPIRE", key, self._ttl) for key in (self._keys.base(member), self._keys.tail(member))]
 
-    async def _evict(self, beyond: list[Any]) -> None:
-        """Drop the threads beyond the limit, those that were not used for longest."""
+    def _evicted(self, answers: list[Any] | None) -> list[Command]:
+        """What drops the threads beyond the limit, those that were not used for longest."""
+        beyond = _listed(answers[-1])[-1:] if answers else None
+        if beyond is None:
+            return []
         if not beyond or not isinstance(beyond[0], list):
-            await self._port.run([("DEL", self._keys.used)])
-        elif members := _members(beyond[0]):
-            await self._port.run([("DEL", *self._names(members)), ("ZREM", self._keys.used, *members)])
+            return [("DEL", self._keys.used)]
+        members = _members(beyond[0])
+        return [("DEL", *self._names(members)), ("ZREM", self._keys.used, *members)] if members else []
 
     def _names(self, members: Sequence[bytes]) -> list[bytes]:
         return [name(member) for member in members for name in (self._keys.base, self._keys.tail)]
@@ -214,6 +226,11 @@ class Cache:
         self.lines.put(key, None)
         member = member_of(key)
         await self._port.run([("DEL", *self._names([member])), ("ZREM", self._keys.used, member)])
+
+
+def _together(commands: list[Command]) -> list[Command]:
+    """All or nothing: a connection that breaks half-way must not leave a key that never expires."""
+    return [("MULTI",), *commands, ("EXEC",)]
 
 
 def _is_own(row: ThreadRow, snapshot: Snapshot | None) -> bool:

@@ -7,8 +7,9 @@ healthy servers seemed to hang. On a thread, one client also serves every event 
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -16,11 +17,14 @@ from perdure.core.errors import InvalidInputError, MissingExtraError, StorageErr
 from perdure.core.ports import Telemetry
 from perdure.storage.baton import Baton
 from perdure.storage.hot.breaker import Breaker
+from perdure.storage.hot.pipe import Command, Pipe
 from perdure.storage.ports import Answer, Worker
 
 T = TypeVar("T")
-Command = tuple[bytes | str | int, ...]
+Then = Callable[[list[Any] | None], Sequence[Command]]  # what the answers to some commands call for
 TIMEOUT = 0.05  # seconds for connecting, and for each answer
+_UNANSWERED = 256  # sendings after which the next one waits for its answers
+_PIPED = 256 << 10  # bytes: what is larger could fill the socket, and hold up the event loop
 
 
 class WrongType(Exception):
@@ -32,6 +36,10 @@ class RedisPort(Protocol):
 
     async def run(self, commands: Sequence[Command]) -> list[Any] | None:
         """Their answers in order; None when Redis is not available. Never raises for Redis' trouble."""
+        ...
+
+    async def send(self, commands: Sequence[Command], then: Then) -> None:
+        """The same without waiting for the answers, where that can be; `then` tells what to send after them."""
         ...
 
     async def beside(self, work: Coroutine[Any, Any, T], commands: Sequence[Command]) -> tuple[T, list[Any] | None]:
@@ -50,6 +58,9 @@ class Client:
         self._redis = _connected(url, timeout)
         self._telemetry = telemetry
         self.breaker = Breaker()
+        self._pipe: Pipe | None = None
+        # One thread writes to it while another reads: over TLS the two would be in each other's way.
+        self._pipes = not url.startswith("rediss:")
         self._closed = False
 
     @property
@@ -61,8 +72,36 @@ class Client:
         """Run commands, unless Redis is being left alone."""
         if self._closed or not self.breaker.admits(time.monotonic()):
             return None
+        return self._heard(lambda: _answers(self._redis, commands))
+
+    def put(self, commands: Sequence[Command]) -> Pipe | None:
+        """Send commands at once, and return where their answers will come out; None when that cannot be now."""
+        pipe = self._pipe
+        if pipe is None or self._closed or self.breaker.state != "closed" or _weight(commands) > _PIPED:
+            return None
+        sent = self._heard(lambda: pipe.put(commands))
+        if not sent:
+            self._pipe = None
+            pipe.close()
+        return pipe if sent else None
+
+    def take(self, pipe: Pipe, count: int) -> list[Any] | None:
+        """The answers to commands that were put."""
+        answers = self._heard(lambda: [_answer(each) for each in pipe.take(count)])
+        if answers is None:
+            self._pipe = None
+            pipe.close()
+        return answers
+
+    def lay_pipe(self) -> None:
+        """Have a connection for those who do not wait, from the next time on."""
+        if self._pipes and self._pipe is None and not self._closed and self.breaker.state == "closed":
+            self._pipe = self._heard(lambda: Pipe(self._redis.connection_pool))
+
+    def _heard(self, work: Callable[[], T]) -> T | None:
+        """What came of some work with Redis; None when it failed, which the breaker is told."""
         try:
-            answers = _answers(self._redis, commands)
+            answers = work()
         except Exception as exc:  # whatever it is, the storage has the truth
             self._failed(exc)
             return None
@@ -98,6 +137,11 @@ class InPlaceRedis:
         with self._baton.laid_down():
             return self.client.ask(commands)
 
+    async def send(self, commands: Sequence[Command], then: Then) -> None:
+        after = then(await self.run(commands))
+        if after:
+            await self.run(after)
+
     async def beside(self, work: Coroutine[Any, Any, T], commands: Sequence[Command]) -> tuple[T, list[Any] | None]:
         done = await work
         return done, await self.run(commands) if done is not None else None
@@ -112,13 +156,40 @@ class WorkerRedis:
     def __init__(self, client: Client, place: str) -> None:
         self.client = client
         self._worker = Worker(place)
+        self._lock = threading.Lock()
+        self._unanswered = 0
 
     async def run(self, commands: Sequence[Command]) -> list[Any] | None:
-        answer = self._asked(commands)
+        answer = self._asked(lambda: self.client.ask(commands))
         return await answer.future if answer else None
 
+    async def send(self, commands: Sequence[Command], then: Then) -> None:
+        with self._lock:  # answers are read in the order in which commands were put
+            pipe = self.client.put(commands)
+            if pipe is not None and self._unanswered < _UNANSWERED:
+                with suppress(StorageError):
+                    self._worker.hand_over(lambda: self._finish(pipe, commands, then), _nobody)
+                    self._unanswered += 1
+                return
+            answer = self._asked(lambda: self._finished(pipe, commands, then))
+        if answer:
+            await answer.future
+
+    def _finish(self, pipe: Pipe, commands: Sequence[Command], then: Then) -> None:
+        self._finished(pipe, commands, then)
+        with self._lock:
+            self._unanswered -= 1
+
+    def _finished(self, pipe: Pipe | None, commands: Sequence[Command], then: Then) -> None:
+        """Read the answers (where nothing was sent yet, ask), and send what they call for."""
+        answers = self.client.take(pipe, len(commands)) if pipe else self.client.ask(commands)
+        after = then(answers)
+        if after:
+            self.client.ask(after)
+        self.client.lay_pipe()
+
     async def beside(self, work: Coroutine[Any, Any, T], commands: Sequence[Command]) -> tuple[T, list[Any] | None]:
-        answer = self._asked(commands)
+        answer = self._asked(lambda: self.client.ask(commands))
         try:
             done = await work
             return done, await answer.future if answer else None
@@ -126,10 +197,10 @@ class WorkerRedis:
             if answer:
                 answer.future.cancel()  # nobody waits for it any more
 
-    def _asked(self, commands: Sequence[Command]) -> Answer | None:
+    def _asked(self, work: Callable[[], Any]) -> Answer | None:
         answer = Answer()
         try:
-            self._worker.hand_over(lambda: self.client.ask(commands) if answer.wanted() else None, answer.settle)
+            self._worker.hand_over(lambda: work() if answer.wanted() else None, answer.settle)
         except StorageError:  # closed, or inherited through os.fork: the storage itself says so where it matters
             return None
         return answer
@@ -176,6 +247,14 @@ def _connected(url: str, timeout: float) -> Any:
             "the hot layer's address must look like redis://user:password@host:6379/0, "
             "with special characters of the password percent-encoded"
         ) from None
+
+
+def _nobody(value: Any, error: BaseException | None) -> None:
+    """Nobody waits."""
+
+
+def _weight(commands: Sequence[Command]) -> int:
+    return sum(len(part) for command in commands for part in command if isinstance(part, bytes))
 
 
 def _answers(redis: Any, commands: Sequence[Command]) -> list[Any]:

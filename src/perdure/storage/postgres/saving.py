@@ -25,6 +25,7 @@ import msgspec
 
 from perdure.core.checkpoint import CheckpointRow
 from perdure.core.digest import header_rest
+from perdure.core.entries import STATE_KINDS
 from perdure.core.threads import NO_PATCH, ThreadRow
 from perdure.core.writes import Appended, Write, wakes
 from perdure.storage.sql.rows import Row, StoredThread, thread_of
@@ -34,9 +35,9 @@ SERVER_NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
 _MOVE = """WITH moved AS (
   UPDATE {thread} AS line SET
-    head = head + 1,
-    head_state_version = CASE WHEN :changes::boolean THEN head + 1 ELSE head_state_version END,
-    head_digest = sha256(head_digest || int8send(head + 1) || int8send(greatest(now, updated_at)) || :rest || :digest),
+    head = head + {count},
+    head_state_version = CASE WHEN :changes::boolean THEN head + {count} ELSE head_state_version END,
+    head_digest = {chain},
     last_checkpoint = {last},
     lease_until = {lease},
     updated_at = greatest(now, updated_at)
@@ -59,9 +60,9 @@ _JUDGE = """WITH line AS (
   FROM line
 ), moved AS (
   UPDATE {thread} AS t SET
-    head = j.head + 1,
-    head_state_version = CASE WHEN :changes::boolean THEN j.head + 1 ELSE j.head_state_version END,
-    head_digest = sha256(j.head_digest || int8send(j.head + 1) || int8send(j.moment) || :rest || :digest),
+    head = j.head + {count},
+    head_state_version = CASE WHEN :changes::boolean THEN j.head + {count} ELSE j.head_state_version END,
+    head_digest = {chain},
     last_checkpoint = {last},
     lease_until = CASE WHEN :epoch IS NULL THEN j.lease_until ELSE greatest(j.lease_until, {until}) END,
     updated_at = j.moment
@@ -72,10 +73,11 @@ _JUDGED = """
 SELECT j.verdict, j.head_state_version, j.last_checkpoint, m.* FROM judged AS j
 LEFT JOIN (SELECT {columns} FROM moved) AS m ON true"""
 
-_ADD = """, added AS (
+_LINK = "sha256({chain} || int8send({head} + {at}) || int8send({moment}) || :rest{at} || :digest{at})"
+_ADD = """, added{at} AS (
   INSERT INTO {entry} ("row", kind, at, actor, write_id, idem_key, request, "schema", payload_digest, chain, payload)
-  SELECT "row" * 4294967296 + head, :kind, updated_at, :actor, :write_id, :key, :request, :schema, :digest, head_digest,
-    :payload FROM moved
+  SELECT m."row" * 4294967296 + m.head - {after}, :kind{at}, m.updated_at, :actor{at}, :write_id, {key},
+    :schema{at}, :digest{at}, {chain}, :payload{at} FROM moved AS m{judged}
 )"""
 _MARK = """, marked AS (
   INSERT INTO {checkpoint} ("row", id, thread, version, kind, status, note, agent, metadata, parent, at)
@@ -83,6 +85,10 @@ _MARK = """, marked AS (
     :mark_note, :mark_agent, :mark_metadata, {parent}, m.updated_at FROM moved AS m{judged}
 )"""
 _USED = """EXISTS (SELECT 1 FROM {entry} AS e WHERE (e."row" >> 32) = line."row" AND e.idem_key = :key)"""
+
+_WITH_JUDGED = ", judged AS j"
+_JUDGED_LINE = ("j.head_digest", "j.head", "j.moment")
+_FEW = 4  # entries of one statement
 
 
 class Statement(msgspec.Struct, frozen=True):
@@ -106,8 +112,8 @@ class Saving:
         self._until = ":until + {now} - :micros::bigint" if server_time else ":until"  # as long as was asked for
 
     def fits(self, write: Write) -> bool:
-        """Whether a write can be made this way: to a thread that is there, one entry, and nothing besides."""
-        usual = write.uid is not None and len(write.entries) == 1 and not write.blobs and write.since is None
+        """Whether a write can be made this way: to a thread that is there, a few entries, and nothing besides."""
+        usual = write.uid is not None and _is_short(write) and not write.blobs and write.since is None
         return usual and write.is_plain and write.patch is NO_PATCH and not wakes(write)
 
     def fits_known(self, write: Write, known: StoredThread) -> bool:
@@ -124,7 +130,7 @@ class Saving:
         return write.idem_key is not None or (write.changes_state and write.expected is not None)
 
     @cache  # noqa: B019  # a handful of texts
-    def move(self, lease: str, has_key: bool, has_mark: bool) -> Statement:
+    def move(self, lease: str, has_key: bool, has_mark: bool, count: int = 1) -> Statement:
         """For a line that is known. `lease` is whether a run writes ("run"), or a live one is waited for ("wait")."""
         free = {
             "run": "epoch = :epoch AND lease_owner IS NOT NULL",
@@ -138,11 +144,13 @@ class Saving:
             "free": free[lease],
             "unused": f" AND NOT {_USED.format(**self._tables)}" if has_key else "",
         }
+        chain = _chain("head_digest", "head", "greatest(now, updated_at)", count)
+        moved = _MOVE.format(**self._tables, **parts, count=count, chain=chain)
         mark = _MARK.format(**self._tables, parent="coalesce(:mark_parent, :last_mark)", judged="") if has_mark else ""
-        return _numbered(_MOVE.format(**self._tables, **parts) + _ADD.format(**self._tables) + mark + _MOVED)
+        return _numbered(moved + self._added(count, ":before::bytea", ":head::bigint", "") + mark + _MOVED)
 
     @cache  # noqa: B019
-    def judge(self, has_key: bool, has_mark: bool) -> Statement:
+    def judge(self, has_key: bool, has_mark: bool, count: int = 1) -> Statement:
         """For any line; the answer says why it was refused."""
         parts = {
             "now": self._now,
@@ -150,15 +158,29 @@ class Saving:
             "until": self._until.format(now="j.now"),
             "used": f"\n    WHEN {_USED.format(**self._tables)} THEN 'again'" if has_key else "",
         }
-        parent = {"parent": "coalesce(:mark_parent, j.last_checkpoint)", "judged": ", judged AS j"}
+        judged = _JUDGE.format(**self._tables, **parts, count=count, chain=_chain(*_JUDGED_LINE, count))
+        parent = {"parent": "coalesce(:mark_parent, j.last_checkpoint)", "judged": _WITH_JUDGED}
         mark = _MARK.format(**self._tables, **parent) if has_mark else ""
         answer = _JUDGED.format(columns=self._columns)
-        return _numbered(_JUDGE.format(**self._tables, **parts) + _ADD.format(**self._tables) + mark + answer)
+        return _numbered(judged + self._added(count, "j.head_digest", "j.head", _WITH_JUDGED) + mark + answer)
+
+    def _added(self, count: int, before: str, head: str, judged: str) -> str:
+        """The entries, each with its link of the chain; the last link is the head's."""
+        texts: list[str] = []
+        for at in range(1, count + 1):
+            chain = "m.head_digest" if at == count else _chain(before, head, "m.updated_at", at)
+            key = ":key, :request" if at == 1 else "NULL, NULL"
+            texts.append(
+                _ADD.format(
+                    **self._tables, at=at, after=count - at, key=key, chain=chain, judged="" if at == count else judged
+                )
+            )
+        return "".join(texts)
 
     def moved(self, write: Write, known: StoredThread, row: Row) -> Appended:
         """The answer to a write that moved the head of a known line."""
         updated, digest, epoch, owner, until, wake_at = row
-        before, head = known.row, known.row.head + 1
+        before, head = known.row, known.row.head + len(write.entries)
         after = msgspec.structs.replace(
             before,
             head=head,
@@ -184,17 +206,23 @@ class Saving:
 
 def values_of(write: Write, known: StoredThread | None) -> dict[str, Any]:
     """Everything a statement may ask for."""
-    entry, changes, mark = write.entries[0], write.changes_state, write.checkpoint
+    changes, mark = write.changes_state, write.checkpoint
     request = write.request if write.idem_key is not None else None
     given: dict[str, Any] = {
-        "kind": entry.kind.value, "actor": entry.actor, "write_id": write.write_id, "key": write.idem_key,
-        "request": request, "schema": entry.schema, "digest": entry.digest, "payload": entry.payload,
-        "rest": header_rest(entry, write.write_id, write.idem_key, request), "micros": write.micros,
+        "write_id": write.write_id, "key": write.idem_key, "request": request, "micros": write.micros,
         "epoch": write.epoch, "until": write.renew_until, "changes": changes, "uid": write.uid,
         "expected": write.expected, "waits": changes and not write.commutes,
     }  # fmt: skip
+    for at, entry in enumerate(write.entries, 1):
+        key, asked = (write.idem_key, request) if at == 1 else (None, None)
+        given |= {
+            f"kind{at}": entry.kind.value, f"actor{at}": entry.actor, f"schema{at}": entry.schema,
+            f"digest{at}": entry.digest, f"payload{at}": entry.payload,
+            f"rest{at}": header_rest(entry, write.write_id, key, asked),
+        }  # fmt: skip
     if known is not None:
-        given |= {"row": known.number, "head": known.row.head, "last_mark": known.row.last_checkpoint}
+        row = known.row
+        given |= {"row": known.number, "head": row.head, "before": row.head_digest, "last_mark": row.last_checkpoint}
     else:
         given["name"] = bytes.fromhex(write.key.digest())
     if mark is not None:
@@ -211,6 +239,19 @@ def lease_of(write: Write) -> str:
     return "run" if write.epoch is not None else "wait" if write.changes_state and not write.commutes else "free"
 
 
+def _is_short(write: Write) -> bool:
+    """Whether it is so few entries that a statement is soon read, the last of which alone may change the state."""
+    return len(write.entries) <= _FEW and not any(entry.kind in STATE_KINDS for entry in write.entries[:-1])
+
+
+def _chain(before: str, head: str, moment: str, count: int) -> str:
+    """The digest of so many entries after `before`."""
+    chain = before
+    for at in range(1, count + 1):
+        chain = _LINK.format(chain=chain, head=head, moment=moment, at=at)
+    return chain
+
+
 def _numbered(text: str) -> Statement:
     """`:name` as `$1`, `$2` …; a cast is left alone."""
     names: dict[str, int] = {}
@@ -218,7 +259,7 @@ def _numbered(text: str) -> Statement:
     def number(found: re.Match[str]) -> str:
         return f"${names.setdefault(found[1], len(names) + 1)}"
 
-    return Statement(re.sub(r"(?<!:):([a-z_]+)", number, text), tuple(names))
+    return Statement(re.sub(r"(?<!:):([a-z_]+[0-9]*)", number, text), tuple(names))
 
 
 def _appended(write: Write, after: ThreadRow, before: int, parent: str | None) -> Appended:

@@ -120,15 +120,15 @@ class PostgresStorage(SqlStorage):
 
     async def _save_quickly(self, write: Write, known: StoredThread | None) -> Answer | None:
         """The save in one statement; None when it was refused."""
-        has_key, has_mark = write.idem_key is not None, write.checkpoint is not None
+        has_key, has_mark, count = write.idem_key is not None, write.checkpoint is not None, len(write.entries)
         if known is not None and self._saving.fits_known(write, known):
-            statement = self._saving.move(lease_of(write), has_key, has_mark)
+            statement = self._saving.move(lease_of(write), has_key, has_mark, count)
             rows = await self._port.save(statement.text, statement.values(values_of(write, known)))
             if rows:
                 return self._saving.moved(write, known, rows[0]), known.number
         if not self._saving.happens_once(write):
             return None
-        statement = self._saving.judge(has_key, has_mark)
+        statement = self._saving.judge(has_key, has_mark, count)
         rows = await self._port.save(statement.text, statement.values(values_of(write, None)))
         return self._saving.judged(write, rows[0]) if rows else None
 
