@@ -6,6 +6,7 @@ PEERS312 := .venv-peers-312
 BIN := $(VENV)/bin
 JOBS ?= 3
 KILLS ?= 1000
+RUN_KILLS ?= 200
 CRASHES ?= 100
 LOSSES ?= 2000
 STEPS ?= 50000
@@ -23,7 +24,7 @@ PYTHON312 ?= $(shell for p in python3.13 python3.12 python3 "$$HOME"/.pyenv/vers
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench crash soak mutants docs clean
+.PHONY: help setup demo test check bench crash chaos soak mutants docs clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -36,7 +37,7 @@ demo: $(VENV)/.ready $(if $(VS),$(PEERS)/.ready) ## an agent is killed and resum
 
 test: $(VENV)/.ready ## the tests; ARGS=tests/core narrows them
 	@scripts/servers-if-possible $(BIN)/python
-	$(BIN)/pytest -n $(JOBS) --dist loadfile $(ARGS)
+	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(VENV)/.ready ## lint, format, types, import contracts
 	$(BIN)/ruff check
@@ -47,23 +48,34 @@ check: $(VENV)/.ready ## lint, format, types, import contracts
 BACKEND ?= $(if $(SESSIONS),postgres,sqlite)
 BENCH_PEERS_sqlite := $(PEERS)/.ready
 BENCH_PEERS_postgres = $(PEERS)/.ready $(if $(PYTHON312),$(PEERS312)/.ready)
-bench: $(VENV)/.ready $(BENCH_PEERS_$(BACKEND)) ## the benchmarks, peers beside ours; BACKEND=postgres or mysql, SESSIONS=1, QUICK=1 for a short run
-	@test $(BACKEND) = sqlite || scripts/servers-if-possible $(BIN)/python
-	$(BIN)/python -m benchmarks --backend $(BACKEND) $(if $(QUICK),--quick) $(if $(SESSIONS),--only sessions --results benchmarks/results/sessions)
+# Runs and searches are measured on both databases, unless one is named; searches have no peers.
+BENCHED = $(if $(RUNTIME)$(SEARCH),$(if $(filter file,$(origin BACKEND)),sqlite postgres,$(BACKEND)),$(BACKEND))
+PART = $(if $(SESSIONS),sessions,$(if $(RUNTIME),runtime,$(if $(SEARCH),search)))
+ONLY = $(if $(PART),--only $(PART) --results benchmarks/results/$(PART) --name $(1))
+bench: $(VENV)/.ready $(if $(SEARCH),,$(foreach each,$(BENCHED),$(BENCH_PEERS_$(each)))) ## the benchmarks, peers beside ours; BACKEND=postgres or mysql, SESSIONS=1, RUNTIME=1 or SEARCH=1 (both databases), QUICK=1 for a short run
+	@test "$(BENCHED)" = sqlite || scripts/servers-if-possible $(BIN)/python
+	$(foreach each,$(BENCHED),$(BIN)/python -m benchmarks --backend $(each) $(if $(QUICK),--quick) $(call ONLY,$(each)) &&) true
 
 crash: $(VENV)/.ready ## kill a writer KILLS=1000 times and cut the power; BACKEND=postgres|mysql: crash the server CRASHES=100 times
 	@scripts/servers-if-possible $(BIN)/python
 ifneq ($(filter postgres mysql,$(BACKEND)),)
 	$(BIN)/python -m tests.crash.outage_campaign --backend $(BACKEND) --crashes $(CRASHES)
+	$(if $(filter postgres,$(BACKEND)),$(BIN)/python -m tests.crash.run_kills --kills $(RUN_KILLS) --backend postgres)
 	$(if $(filter postgres,$(BACKEND)),PERDURE_EVERY_BYTE=1 PERDURE_RACES=200 $(BIN)/pytest --timeout 3600 \
 		tests/crash/test_lost_answers.py tests/storage/test_postgres_processes.py)
 else
 	$(BIN)/python -m tests.crash.campaign --kills $(KILLS)
+	$(BIN)/python -m tests.crash.run_kills --kills $(RUN_KILLS)
 	$(BIN)/python -m tests.crash.syscalls
 	$(BIN)/python -m tests.crash.prune_kills --kills 50
 	PERDURE_POWER_LOSSES=$(LOSSES) $(BIN)/pytest --timeout 3600 tests/storage/test_file_power_loss.py
 	PERDURE_FLIPS=$(LOSSES) $(BIN)/pytest --timeout 3600 tests/faults/test_flips.py
 endif
+
+chaos: $(VENV)/.ready ## workers killed and frozen, PostgreSQL crashed: THREADS=60 STEPS=20 WORKERS=6 TTL=2; DSN=… for your own database
+	@scripts/servers-if-possible $(BIN)/python
+	$(BIN)/python -m tests.chaos.campaign --threads $(or $(THREADS),60) --steps $(if $(filter file,$(origin STEPS)),20,$(STEPS)) \
+		--workers $(or $(WORKERS),6) --ttl $(or $(TTL),2) $(if $(DSN),--dsn '$(DSN)')
 
 soak: $(VENV)/.ready ## STEPS=50000 random operations, every backend against memory; LIVES=20000 of threads that are pruned
 	@scripts/servers-if-possible $(BIN)/python
@@ -89,7 +101,7 @@ $(VENV)/.ready: pyproject.toml constraints/dev.txt
 $(PEERS)/.ready: constraints/peers.txt
 	$(call new_venv,$(PEERS))
 	@$(PEERS)/bin/python -m pip install -qq -c constraints/peers.txt \
-		langgraph langgraph-checkpoint-sqlite langgraph-checkpoint-postgres 'psycopg[binary,pool]'
+		langgraph langgraph-checkpoint-sqlite langgraph-checkpoint-postgres 'psycopg[binary,pool]' dbos
 	@touch $@
 
 $(PEERS312)/.ready: constraints/peers.txt

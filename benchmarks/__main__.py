@@ -30,10 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(profile(options.what, options.turns))
         return 0
     backend = BACKENDS[options.backend]
-    if options.only and options.only not in backend.parts:
-        parser.error(f"--only {options.only}: the parts of {options.backend} are {', '.join(backend.parts)}")
+    if options.only and options.only not in backend.names:
+        parser.error(f"--only {options.only}: the parts of {options.backend} are {', '.join(backend.names)}")
     parts = [options.only] if options.only else list(backend.parts)
     report = run(backend.quick if options.quick else backend.full, parts, backend)
+    report.name = options.name or report.name
     print(report.markdown())
     report.write(options.results)
     return 0
@@ -45,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="fewer turns; about a minute")
     parser.add_argument("--only", help="one part")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the folder that the table is written to")
+    parser.add_argument("--name", help="the name of its files")
     commands = parser.add_subparsers(dest="command")
     profiling = commands.add_parser("profile", help="where the time of one operation goes")
     profiling.add_argument("what", choices=[*SIDES, "restore"])
@@ -73,7 +75,8 @@ def run(scale: Scale, parts: Sequence[str], backend: Backend = BACKENDS["sqlite"
 
 def _measure(bench: Bench, parts: Sequence[str], backend: Backend, report: Report) -> None:
     for name in parts:
-        seconds = timed(lambda part=backend.parts[name]: part(bench))
+        part = backend.part(name)
+        seconds = timed(lambda part=part: part(bench))
         sys.stderr.write(f"{name} took {seconds:.0f} s\n")
     if backend.counted_after & set(parts):
         report.fsyncs = backend.fsyncs(bench)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks import fsyncs, mysql, parts, postgres
+from benchmarks import fsyncs, mysql, parts, postgres, runtime
 from benchmarks.scale import FULL, QUICK, Bench, Scale
 
 
@@ -19,6 +19,7 @@ class Backend:
     results: str  # the name of the files
     notes: tuple[str, ...]
     parts: Mapping[str, Callable[[Bench], None]]
+    apart: Mapping[str, Callable[[Bench], None]] = field(default_factory=dict)  # those that are run only when named
     full: Scale
     quick: Scale
     server: Callable[[Scale], AbstractContextManager[Any]]  # what has to run meanwhile
@@ -26,13 +27,22 @@ class Backend:
     counted_after: frozenset[str] = frozenset({"update", "save"})
     counted_by: str
 
+    def part(self, name: str) -> Callable[[Bench], None]:
+        """A part by its name."""
+        return self.parts[name] if name in self.parts else self.apart[name]
+
+    @property
+    def names(self) -> list[str]:
+        """What can be asked for."""
+        return [*self.parts, *self.apart]
+
 
 @contextmanager
 def _nothing(scale: Scale) -> Iterator[None]:
     yield None
 
 
-def _on_server(package: Any, name: str, *, results: str, counted_by: str) -> Backend:
+def _on_server(package: Any, name: str, *, results: str, counted_by: str, **more: Any) -> Backend:
     """What the package of a server brings along."""
     return Backend(
         title=f"Benchmarks on {name}",
@@ -44,21 +54,24 @@ def _on_server(package: Any, name: str, *, results: str, counted_by: str) -> Bac
         server=package.Lab,
         fsyncs=package.fsyncs,
         counted_by=counted_by,
+        **more,
     )
 
 
+_RUNTIME = {"runtime": runtime.run}
 BACKENDS = {
     "sqlite": Backend(
         title="Benchmarks",
         results="latest",
         notes=parts.NOTES,
         parts=parts.PARTS,
+        apart=_RUNTIME,
         full=FULL,
         quick=QUICK,
         server=_nothing,
         fsyncs=lambda bench: fsyncs.per_save(bench.scale.traced),
         counted_by="strace",
     ),
-    "postgres": _on_server(postgres, "PostgreSQL", results="postgres", counted_by="pg_stat_wal"),
+    "postgres": _on_server(postgres, "PostgreSQL", results="postgres", counted_by="pg_stat_wal", apart=_RUNTIME),
     "mysql": _on_server(mysql, "MariaDB", results="mysql", counted_by="Innodb_data_fsyncs"),
 }

@@ -27,6 +27,11 @@ class Scale:
     traced: int  # saves whose syncs are counted
     slow: int = 300  # turns of a peer that is slow
     lengths: tuple[int, ...] = (10, 100, 1000)  # messages of the threads that the hot layer is read with
+    messages: int = 100_000  # that are searched
+    steps: int = 300  # of a run beside DBOS
+    recorded: int = 1000  # steps of a run that is resumed
+    interrupted: int = 100  # runs
+    waiting: int = 1000  # runs
     wal_megabytes: int = 0  # of WAL that a server has before the first turn
 
     @property
@@ -37,7 +42,10 @@ class Scale:
 FULL = Scale(
     quick=False, updates=3000, marks=(100, 300, 1000), width=60, grown=3000, repeats=60, rounds=40, each=4, traced=100
 )
-QUICK = Scale(quick=True, updates=300, marks=(100, 300), width=40, grown=600, repeats=30, rounds=30, each=2, traced=20)
+QUICK = Scale(
+    quick=True, updates=300, marks=(100, 300), width=40, grown=600, repeats=30, rounds=30, each=2, traced=20,
+    messages=5_000, steps=100, recorded=200, interrupted=20, waiting=50,
+)  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -58,6 +58,12 @@ def text(rng: random.Random, variant: Variant, size: int) -> str:
     return " ".join(rng.choices(_WORDS, k=size // 3))[:size]
 
 
+def step_texts(count: int = 1000) -> list[str]:
+    """What the steps of a run return: random text of 1.5 KB each."""
+    rng = random.Random(f"{SEED} steps")
+    return [text(rng, "random", TEXT_BYTES) for _ in range(count)]
+
+
 def _message(rng: random.Random, variant: Variant, at: int) -> dict[str, Any]:
     return {
         "role": ("user", "assistant")[at % 2],

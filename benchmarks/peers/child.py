@@ -86,6 +86,14 @@ def agentflow_sessions(url: str, redis: str, variant: str, turns: int) -> Peer |
     return Peer([str(PYTHON_312), "-m", "benchmarks.peers.agentflow_sessions", url, redis, variant, str(turns)])
 
 
+DBOS_RUNS = [str(PYTHON), "-m", "benchmarks.peers.dbos_runs"]
+
+
+def dbos_runs() -> Peer | None:
+    """Workflows of DBOS, or None where its environment is missing."""
+    return Peer([*DBOS_RUNS, "serve"]) if is_installed("dbos") else None
+
+
 def is_installed(modules: str = "langgraph.checkpoint.sqlite", python: Path = PYTHON) -> bool:
     """Whether an environment of the peers can import these."""
     if not python.exists():

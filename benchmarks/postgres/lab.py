@@ -82,6 +82,14 @@ class Lab:
         self._homes.append(home)
         return home
 
+    def copy(self, home: Home) -> Home:
+        """A database like another one that nobody is connected to."""
+        whole, _, name = home.url.rpartition("/")
+        made = f"{name}_{len(self._homes)}"
+        self.monitor.execute(f'CREATE DATABASE "{made}" TEMPLATE "{name}"'.encode())
+        self._homes.append(copied := Home(self, f"{whole}/{made}"))
+        return copied
+
     def redis(self) -> str | None:
         """The url of a Redis, or None where there is none."""
         if self._redis is None:

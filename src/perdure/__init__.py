@@ -38,6 +38,14 @@ if TYPE_CHECKING:
         PostgresCheckpointStorage,
         SQLiteCheckpointStorage,
     )
+    from perdure.runtime.calling import Unverified
+    from perdure.runtime.decisions import Decision, Pause
+    from perdure.runtime.durable import durable
+    from perdure.runtime.infos import RunInfo
+    from perdure.runtime.options import Retry
+    from perdure.runtime.run import Run
+    from perdure.runtime.why import Why
+    from perdure.runtime.worker import Worker
 
 __version__ = "0.1.0"
 
@@ -76,6 +84,15 @@ _HOMES = {
     "Rule": "perdure.core.retention_policy",
     "Thread": "perdure.app.thread",
     "ThreadInfo": "perdure.app.thread",
+    "Decision": "perdure.runtime.decisions",
+    "Pause": "perdure.runtime.decisions",
+    "Run": "perdure.runtime.run",
+    "RunInfo": "perdure.runtime.infos",
+    "Retry": "perdure.runtime.options",
+    "Unverified": "perdure.runtime.calling",
+    "Why": "perdure.runtime.why",
+    "Worker": "perdure.runtime.worker",
+    "durable": "perdure.runtime.durable",
     "register": "perdure.core.registry",
 }
 
@@ -89,6 +106,7 @@ __all__ = [
     "Comparison",
     "Comparisons",
     "Damage",
+    "Decision",
     "Difference",
     "Divergence",
     "Entry",
@@ -101,20 +119,28 @@ __all__ = [
     "MySQLCheckpointStorage",
     "Orchestrator",
     "Orphan",
+    "Pause",
     "Perdure",
     "PostgresCheckpointStorage",
     "Record",
     "Repaired",
     "Report",
     "Retention",
+    "Retry",
     "Row",
     "Rule",
+    "Run",
+    "RunInfo",
     "SQLiteCheckpointStorage",
     "Side",
     "StandardAgent",
     "Thread",
     "ThreadInfo",
+    "Unverified",
+    "Why",
+    "Worker",
     "__version__",
+    "durable",
     "register",
 ]
 

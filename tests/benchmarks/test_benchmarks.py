@@ -16,8 +16,9 @@ from benchmarks.workload import VARIANTS, Variant, final_state, opening_context,
 from perdure.testing.servers import MariadbServer, PostgresServer, require
 
 TINY = Scale(
-    quick=True, updates=6, marks=(3, 6), width=3, grown=12, repeats=2, rounds=2, each=1, traced=1, lengths=(3,)
-)
+    quick=True, updates=6, marks=(3, 6), width=3, grown=12, repeats=2, rounds=2, each=1, traced=1, lengths=(3,),
+    messages=1000,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -30,7 +31,7 @@ def test_the_workload_has_the_sizes_the_bars_are_about_and_is_the_same_every_tim
     assert final_state(variant, 20)["messages"] == [turn.message for turn in made]
 
 
-@pytest.mark.parametrize("part", ["update", "save", "bytes", "restore", "list", "clients"])
+@pytest.mark.parametrize("part", ["update", "save", "bytes", "restore", "list", "clients", "search"])
 def test_every_part_finds_figures_and_writes_them(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.parts.whole.langgraph", lambda *_: None)
     monkeypatch.setattr("benchmarks.fsyncs.per_save", lambda _: {})

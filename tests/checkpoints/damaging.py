@@ -23,7 +23,9 @@ from tests.storage.mysql import connected
 
 BACKENDS = ("memory", "sqlite", "postgres", "mysql")
 _FIELDS = {"at": "micros", "idem_key": "key", "payload_digest": "digest", "back_to": "to"}
-_LINE = {"head_state_version": "state_version", "updated_at": "updated", "created_at": "created"}
+_LINE = {
+    "head_state_version": "state_version", "run_version": "run", "updated_at": "updated", "created_at": "created",
+}  # fmt: skip
 _VERSIONS = 1 << 32
 Change = Callable[[Any], Any]
 

@@ -10,10 +10,12 @@ import msgspec
 import pytest
 
 from perdure import Perdure, sync
-from perdure.core.entries import Entry
+from perdure.core.entries import Entry, EntryKind
 from perdure.core.identity import ThreadKey
 from perdure.core.writes import Snapshot
 from perdure.storage.contract import Storage
+from perdure.testing.clock import ManualClock
+from perdure.testing.scribe import Scribe
 from tests.checkpoints.damaging import BACKENDS, Hands, MemoryHands, flipped, story, telling, told
 from tests.checkpoints.places import PLACES, opened
 from tests.checkpoints.survivors import play
@@ -108,6 +110,22 @@ async def test_after_random_lives_everything_derived_can_be_lost(seed: int) -> N
         assert done.ok, str(done)
         assert [(_plain(log.row), [_plain(mark) for mark in log.checkpoints]) for log in logs] == before
         assert (await store.verify(restore=True)).damaged == []
+
+
+async def test_where_the_newest_run_began_comes_back_from_the_log() -> None:
+    async with Perdure.open("memory://") as store:
+        thread = store.thread("t")
+        await thread.save({"n": 1})
+        (log,) = store._parts.storage._logs.values()
+        await Scribe(store._parts.storage, ManualClock()).append(log.row.key, EntryKind.RUN_STARTED)
+        await thread.fork(to="f")
+        await thread.save({"n": 2})
+        assert (await store.verify()).damaged == []
+        log.row = msgspec.structs.replace(log.row, run=0)
+        (damage,) = (await store.verify()).damaged
+        assert (damage.place, damage.reason) == ("directory line", "has 0 as its newest run, the log has 2")
+        assert (await store.repair()).ok
+        assert [log.row.run for log in store._parts.storage._logs.values()] == [2, 0]
 
 
 def _plain(row: Any) -> Any:

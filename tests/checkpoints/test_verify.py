@@ -141,6 +141,7 @@ BESIDE_THE_LOG: dict[str, tuple[Act, str]] = {
     "head of nothing": (lambda hands: hands.line("t", "head", 99), "directory line"),
     "head digest": (lambda hands: hands.line("t", "head_digest", bytes(32)), "directory line"),
     "state version": (lambda hands: hands.line("t", "head_state_version", 3), "directory line"),
+    "newest run": (lambda hands: hands.line("t", "run_version", 3), "directory line"),
     "last checkpoint": (lambda hands: hands.line("t", "last_checkpoint", None), "directory line"),
     "another last checkpoint": (lambda hands: hands.line("t", "last_checkpoint", "chk_x"), "directory line"),
     "time": (lambda hands: hands.line("t", "updated_at", 1), "directory line"),

@@ -85,6 +85,7 @@ def test_programs_get_json(folder: Path) -> None:
         (["sizes", STORE, "nope"], "error: thread 'nope' does not exist\n"),
         (["sizes", STORE, "what-if", "--depth", "-1"], "error: depth must be an int from 0 on, not -1\n"),
         (["sizes", "sqlite:///typo.db"], "there is no database yet"),
+        (["import", "sqlite:///typo.db", "nope"], "error: file 'nope' does not exist\n"),
     ],
 )
 def test_an_error_is_one_line(folder: Path, arguments: list[str], said: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.core.envelope import zstd
+from perdure.core.compression import zstd
 from perdure.core.portable import (
     BLOCK,
     MAX_LINE,

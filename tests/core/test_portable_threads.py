@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from perdure.core.envelope import zstd
+from perdure.core.compression import zstd
 from perdure.core.portable import NotAnExport
 from perdure.core.portable_threads import copies, counts_of, records_of
 from perdure.core.transfer import CopiedBlob, ThreadCopy

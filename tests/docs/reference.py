@@ -18,6 +18,11 @@ from perdure.core.portable import Listed
 from perdure.core.retention import Plan, Point, Verdict
 from perdure.core.weights import KindSize, Largest, StoreSizes, ThreadSizes, ThreadTotal, Weight
 from perdure.core.writes import Sizes
+from perdure.runtime.models import ModelRequest
+from perdure.runtime.run import Bound
+from perdure.runtime.starting import Ticket
+from perdure.runtime.streaming import Chunk
+from perdure.runtime.why import Effect
 from tests.docs.pages import ROOT
 from tests.docs.signatures import methods, properties, shown
 
@@ -29,6 +34,8 @@ VALUES = (
     perdure.Orphan, Sizes,
     perdure.Retention, perdure.Rule, Plan, Verdict, Point, Pruned, PruneReport, Rewinding, TimelineItem, Branch,
     perdure.Report, perdure.Damage, perdure.Repaired, perdure.Latest,
+    perdure.RunInfo, perdure.Why, Effect, perdure.Pause, perdure.Decision, perdure.Retry, perdure.Unverified,
+    ModelRequest, Chunk,
     perdure.CheckpointDiff, StoreSizes, ThreadTotal, ThreadSizes, KindSize, Weight, Largest, Exported, Listed, Copied,
 )  # fmt: skip
 AGENTS = (
@@ -36,7 +43,7 @@ AGENTS = (
     perdure.InMemoryCheckpointStorage, perdure.SQLiteCheckpointStorage, perdure.FileCheckpointStorage,
     perdure.PostgresCheckpointStorage, perdure.MySQLCheckpointStorage,
 )  # fmt: skip
-_INTERNAL = {"open_as"}
+_INTERNAL = {"open_as", "find", "keyed", "effect_key"}
 
 _API = """\
 # API
@@ -63,6 +70,22 @@ methods without `await`. Everything raised is in [errors](errors.md).
 
 `thread.id` is the id, `thread.user` whose thread it is once that is known.
 
+## Run
+
+`async with thread.run() as run`, and what a handler is given ([guide](../guides/runs.md)). `perdure.sync.Run` has the
+same methods without `await`.
+
+{run}
+
+`run.key`, `run.resumed` (it began earlier), `run.over` (it ended earlier), `run.paused` (it waits for a person), \
+`run.idempotency_key` (of the tool or step that is being run), and `run.result`, which a block sets.
+
+{bound}
+
+{ticket}
+
+{worker}
+
 ## Agents
 
 The face of [flowagent](../guides/flowagent.md).
@@ -82,6 +105,10 @@ What an entry says happened; [every kind](entry-kinds.md).
 ### Record
 
 {record}
+
+## durable
+
+{durable}
 
 ## register
 
@@ -111,6 +138,11 @@ def api_page() -> str:
     return _API.format(
         store=_class(perdure.Perdure),
         thread=_class(perdure.Thread),
+        run=_class(perdure.Run),
+        bound=_part(Bound),
+        ticket=_part(Ticket),
+        worker=_part(perdure.Worker),
+        durable=_function("perdure.durable", perdure.durable),
         agents="\n\n".join(map(_made, AGENTS)),
         values="\n\n".join(
             f"### {cls.__name__}\n\n{_said(cls)}\n\nAttributes: {_code(properties(cls))}." for cls in VALUES
@@ -134,6 +166,11 @@ def error_classes() -> list[type[Exception]]:
 def _class(cls: type) -> str:
     public = [(name, value) for name, value in methods(cls) if name not in _INTERNAL]
     return "\n\n".join([_said(cls), *(_function(f"{cls.__name__}.{name}", value) for name, value in public)])
+
+
+def _part(cls: type) -> str:
+    """A class that nobody makes by hand."""
+    return f"### {cls.__name__}\n\n{_class(cls)}"
 
 
 def _made(cls: type) -> str:

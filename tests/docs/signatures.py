@@ -49,7 +49,7 @@ def methods(cls: type) -> list[tuple[str, Any]]:
 
 
 def _made_of(cls: type) -> list[type]:
-    ours = ("perdure.app.", "perdure.sync.")
+    ours = ("perdure.app.", "perdure.sync.", "perdure.runtime.")
     return [each for each in cls.__mro__ if each.__module__.startswith(ours) or each is cls]
 
 

@@ -15,8 +15,14 @@ import perdure
 import perdure.errors
 import perdure.sync
 from perdure.cli.main import COMMANDS
+from perdure.core.calls import Call, Failure, Intent, Outcome
 from perdure.core.entries import EntryKind
+from perdure.core.model_calls import ModelCalled
+from perdure.core.pauses import Decided, Opened
+from perdure.core.runs import Ended, Resumed, Started
 from perdure.core.zoo import NAMES
+from perdure.runtime.signals import Signal
+from perdure.runtime.streaming import Streamed
 from tests.docs.pages import PAGES, ROOT, anchors, blocks, links, name_of, prose
 from tests.docs.reference import API, ERRORS, api_page, error_classes, errors_page
 from tests.docs.signatures import methods, properties
@@ -107,6 +113,15 @@ def test_every_extension_code_is_documented_and_no_other() -> None:
     text = (ROOT / "docs" / "storage-format.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([\d, ]+) \| (?!format|flags|length)", text.split("## Values")[1], re.MULTILINE)
     assert [int(code) for row in rows for code in row.split(",")] == sorted(NAMES)
+
+
+def test_the_fields_of_entries_about_runs_are_those_that_are_written() -> None:
+    part = (ROOT / "docs" / "storage-format.md").read_text(encoding="utf-8").split("## Entries about runs")[1]
+    rows = re.findall(r"^\| (.*`.*) \| (`run`.*|`call`.*|`pause`.*|`name`.*) \|$", part.split("## ")[0], re.MULTILINE)
+    told = [(re.findall(r"`([a-z.]+)`", kinds), tuple(re.findall(r"`(\w+)`", fields))) for kinds, fields in rows]
+    bodies = (Started, Resumed, Ended, Outcome, Failure, Intent, Streamed, ModelCalled, Opened, Decided, Signal, Call)
+    assert [fields for _, fields in told] == [body.__struct_fields__ for body in bodies]
+    assert {kind for kinds, _ in told[:-1] for kind in kinds} <= {kind.value for kind in EntryKind}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

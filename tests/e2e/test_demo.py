@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import re
@@ -15,9 +16,11 @@ from xml.etree import ElementTree
 import pytest
 
 from perdure.cli import demo_versus
-from perdure.cli.demo import heart
+from perdure.cli.demo import fresh, heart
+from perdure.cli.demo_agent import run_agent
+from perdure.cli.demo_person import answer
 from perdure.cli.demo_screen import Screen, commands
-from perdure.cli.ticket_world import PLAN, STEPS
+from perdure.cli.ticket_world import EFFECTS, PLAN, STEPS
 from perdure.sync import Perdure
 
 DEMO = [sys.executable, "-m", "perdure.cli.main", "demo", "--fast"]
@@ -40,14 +43,34 @@ def state(folder: Path) -> object:
         return store.thread("ticket-4711").load()
 
 
+def kinds(folder: Path) -> list[str]:
+    with Perdure.open(f"sqlite:///{folder}/perdure-demo/ticket.db") as store:
+        return [entry.kind.value for entry in store.thread("ticket-4711").entries()]
+
+
 def test_the_agent_kills_itself_and_the_next_process_does_only_what_is_missing(tmp_path: Path) -> None:
     said = run_demo(tmp_path)
     before, after = said.split("is dead: SIGKILL, it killed itself after 8 steps")
     assert [name for name in STEPS if f"  {name:<9} {PLAN[name]}" in before] == STEPS[:8]
-    assert [name for name in STEPS if f"/12  {name:<9} {PLAN[name]}" in after] == STEPS[8:]
-    assert effects(tmp_path) == STEPS
-    assert state(tmp_path) == {"results": PLAN, "done": STEPS}
-    assert "12 side effects by 2 processes, each of them once" in said
+    again = [name for name in STEPS if f"/12  {name:<9} {PLAN[name]}" in after]
+    assert again == [name for name in STEPS[8:] if name != "charge"]
+    assert "    1-8  are in the log: not run again" in after
+    assert effects(tmp_path) == EFFECTS
+    assert state(tmp_path) == {"results": PLAN}
+    assert "6 side effects by 3 processes, each of them once" in said
+
+
+def test_a_kill_between_an_effect_and_its_record_is_asked_about_answered_and_finished(tmp_path: Path) -> None:
+    said = run_demo(tmp_path)
+    key = re.search(r"asked  unverified: charge may have run, key (\S+)\.", said)
+    assert key is not None
+    assert f"charge  {PLAN['charge']}" in said.split(f"$ grep -e {key[1]} perdure-demo/effects.log")[1]
+    assert re.search(r"^denied +pau_\S+, by you$", said, re.MULTILINE)
+    assert "   1-10  are in the log: not run again" in said
+    assert "the run is finished; 12 of 12 results are in the log" in said
+    counted = kinds(tmp_path)
+    told = ("pause.opened", "pause.decided", "run.finished", "step.finished", "tool.started", "tool.finished")
+    assert [counted.count(kind) for kind in told] == [1, 1, 1, 6, 6, 6]
 
 
 def test_without_a_terminal_it_prints_plain_text_and_the_code_that_ran(tmp_path: Path) -> None:
@@ -62,7 +85,6 @@ def test_the_fork_decided_otherwise_and_the_thread_did_not(tmp_path: Path) -> No
     with Perdure.open(f"sqlite:///{tmp_path}/perdure-demo/ticket.db") as store:
         branch = store.thread("if refund 89.00 EUR").load()
     assert branch["results"] == {**{name: PLAN[name] for name in STEPS[:5]}, "decide": "refund 89.00 EUR"}
-    assert branch["done"] == STEPS[:6]
 
 
 def test_a_second_demo_starts_afresh_and_leaves_other_files_alone(tmp_path: Path) -> None:
@@ -70,7 +92,7 @@ def test_a_second_demo_starts_afresh_and_leaves_other_files_alone(tmp_path: Path
     mine = tmp_path / "perdure-demo" / "mine.txt"
     mine.write_text("not the demo's")
     run_demo(tmp_path)
-    assert effects(tmp_path) == STEPS
+    assert effects(tmp_path) == EFFECTS
     assert mine.read_text() == "not the demo's"
 
 
@@ -78,8 +100,8 @@ def test_a_second_demo_starts_afresh_and_leaves_other_files_alone(tmp_path: Path
 def test_a_viewer_may_kill_any_process_at_any_moment(tmp_path: Path, seed: int) -> None:
     said = "".join(watch_and_kill(tmp_path, random.Random(seed), kills=2))
     assert "somebody killed it" in said
-    assert sorted(effects(tmp_path)) == sorted(STEPS)
-    assert state(tmp_path) == {"results": PLAN, "done": STEPS}
+    assert effects(tmp_path) == EFFECTS
+    assert state(tmp_path) == {"results": PLAN}
 
 
 def watch_and_kill(folder: Path, chance: random.Random, kills: int) -> Iterator[str]:
@@ -90,35 +112,31 @@ def watch_and_kill(folder: Path, chance: random.Random, kills: int) -> Iterator[
             yield line
             if found := WORKS.search(line):
                 pid, countdown = int(found[1]), chance.randint(0, 4)
-            if pid and kills and countdown == 0:
-                os.kill(pid, signal.SIGKILL)
-                pid, kills = 0, kills - 1
+            if "the run is" in line or "kill -9" in line.split("works;")[0]:
+                pid = 0  # it is about to end by itself
+            if pid and kills and countdown <= 0:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    kills -= 1
+                pid = 0
             countdown -= 1
     assert watched.returncode == 0
 
 
-def test_a_kill_between_effect_and_record_is_told_and_the_effect_is_not_repeated(tmp_path: Path) -> None:
-    run_demo(tmp_path)
-    folder = tmp_path / "perdure-demo"
-    for path in folder.glob("ticket.db*"):
-        path.unlink()
-    (folder / "effects.log").write_text(f"read\t{PLAN['read']}\tprocess 1\n")
-    again = subprocess.run(
-        [sys.executable, folder / "ticket_agent.py", "--pace", "0"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert "found  read: it had happened, but was not recorded" in again.stdout
-    assert effects(tmp_path) == STEPS
-
-
-def test_a_kill_in_the_hard_place_is_told_to_the_viewer(capsys: pytest.CaptureFixture[str]) -> None:
-    Screen().hard_case(["email"])
-    said = capsys.readouterr().out
-    assert said.startswith("The kill fell between the effect of email and its record.")
-    assert "planned, and not in this release" in said
+@pytest.mark.parametrize("happened", [True, False])
+def test_the_person_lets_a_tool_run_that_did_not_run_and_no_other(
+    tmp_path: Path, happened: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = fresh(tmp_path / "perdure-demo")
+    run_agent(None, script, ["--pace", "0", "--die-in", "email"])
+    if not happened:  # as if the process had died a moment earlier
+        log = script.parent / "effects.log"
+        log.write_text("".join(line for line in log.read_text().splitlines(True) if not line.startswith("email")))
+    assert run_agent(None, script, ["--pace", "0"]).asked
+    assert answer(Screen(), script.parent)
+    assert f"{'denied' if happened else 'approved':<18} pau_" in capsys.readouterr().out
+    assert run_agent(None, script, ["--pace", "0"]).code == 0
+    assert effects(tmp_path) == EFFECTS
 
 
 def test_the_picture_is_a_small_svg_that_fetches_nothing(tmp_path: Path) -> None:

@@ -35,6 +35,8 @@ CASES = {
     "thread head": "UPDATE perdure_thread SET head = 5 WHERE id = 'flipped'",
     "thread head, a text": "UPDATE perdure_thread SET head = 'x' WHERE id = 'flipped'",
     "thread head_state_version": "UPDATE perdure_thread SET head_state_version = 0 WHERE id = 'flipped'",
+    "thread run_version": "UPDATE perdure_thread SET run_version = 3 WHERE id = 'flipped'",
+    "thread run_version, a text": "UPDATE perdure_thread SET run_version = 'x' WHERE id = 'flipped'",
     "thread tags": "UPDATE perdure_thread SET tags = '[' WHERE id = 'flipped'",
     "thread created_at": "UPDATE perdure_thread SET created_at = 9223372036854775807 WHERE id = 'flipped'",
     "thread updated_at, a text": "UPDATE perdure_thread SET updated_at = 'x' WHERE id = 'flipped'",

@@ -138,11 +138,28 @@ def test_a_list_and_a_sweep_are_found_by_an_index(url: str) -> None:
     for number in range(0, 300, 50):
         drive(storage.claim(ThreadKey("0", "u", f"t{number}"), "me", until=number, now=0))
     run_mysql(url, "ANALYZE TABLE perdure_thread")
-    due = _plan(url, storage._port.sql.DUE, ("0", 99, "0", 99, 10))
-    assert {each["key"] for each in due if each["table"] == "t"} == {"perdure_thread_lease", "perdure_thread_wake"}
-    assert all(int(each["rows"]) <= 6 for each in due if each["table"] == "t")
+    agents, named = storage._port.sql.dialect.among(" AND coalesce(agent, '')", ["", "bot"])
+    for condition, values in (("", ()), (agents, named)):
+        due = _plan(url, storage._port.sql.due(condition), ("0", 99, *values, "0", 99, *values, 10))
+        assert {each["key"] for each in due if each["table"] == "t"} == {"perdure_thread_lease", "perdure_thread_wake"}
+        assert all(int(each["rows"]) <= 6 for each in due if each["table"] == "t")
     (listed,) = _plan(url, storage._port.sql.threads("everybody"), ("0", 1 << 60, "z", 10))
     assert (listed["key"], "filesort" in listed["Extra"]) == ("perdure_thread_updated", False)
+    drive(storage.close())
+
+
+def test_a_key_and_a_uid_are_found_by_an_index(url: str) -> None:
+    storage = MysqlStorage(url, mode="sync", server_time=False)
+    drive(storage.setup())
+    scribe = Scribe(storage, ManualClock())
+    for number in range(200):
+        made = drive(scribe.append(ThreadKey("", "u", f"t{number % 9}"), idem_key=f"k{number}"))
+    run_mysql(url, "ANALYZE TABLE perdure_thread, perdure_entry")
+    by_key = storage._port.sql.KEYED.replace("name_key = ?", "name_key = UNHEX(?)")
+    keyed = _plan(url, by_key, (made.row.key.digest(), "k199"))
+    line = _plan(url, storage._port.sql.LINE, (made.row.uid,))
+    assert [(each["key"], int(each["rows"])) for each in keyed] == [("perdure_entry_key", 1), ("name_key", 1)]
+    assert [(each["key"], int(each["rows"])) for each in line] == [("uid", 1)]
     drive(storage.close())
 
 

@@ -83,6 +83,9 @@ class Calls:
     async def append_several(self) -> None:
         assert (await self._scribe.append(THREAD, MESSAGE, MESSAGE)).version == 4
 
+    async def keyed(self) -> None:
+        assert await self._storage.keyed(THREAD, "k") is None
+
     async def put_snapshot(self) -> None:
         assert await self._storage.put_snapshot(THREAD, self._uid, snapshot_of(2))
 
@@ -155,6 +158,9 @@ class Calls:
     async def thread(self) -> None:
         assert await self._storage.thread(THREAD) is not None
 
+    async def line(self) -> None:
+        assert await self._storage.line(self._uid) is not None
+
     async def find(self) -> None:
         assert len(await self._storage.find("", THREAD.id)) == 1
 
@@ -187,6 +193,9 @@ class Calls:
 
     async def due(self) -> None:
         assert len(await self._storage.due("", FAR)) == 1
+
+    async def due_of_agents(self) -> None:
+        assert len(await self._storage.due("", FAR, agents=["", "bot"])) == 1
 
     async def watch(self) -> None:
         watch = self._storage.watch("")

@@ -15,7 +15,7 @@ from perdure.core.errors import InvalidFilterError
 from perdure.core.identity import check_label
 from perdure.core.messages import MessageQuery
 from perdure.core.search import search_of
-from perdure.core.times import to_datetime, to_micros
+from perdure.core.times import moment, to_datetime
 from perdure.sessions.messages import Found, Wanted
 
 
@@ -67,13 +67,6 @@ def wanted(search: str | None, limit: int | None, filters: Filters) -> Wanted:
         limit=None if limit is None else check_limit(limit),
     )
     return Wanted(query=query, search=asked, metadata=_values(filters.get("metadata")))
-
-
-def moment(at: object, what: str) -> int | None:
-    """A time as storages keep it."""
-    if at is None or isinstance(at, datetime):
-        return None if at is None else to_micros(at)
-    raise InvalidFilterError(f"{what} must be a datetime, not {at!r}")
 
 
 def line_of(found: Found, user: UserId | None) -> MessageLine:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from perdure.app.analytics import Analytics, Topics, analysed
-from perdure.app.asking import Filters, MessageLine, line_of, wanted
 from perdure.app.naming import ThreadInfo, info_of, listed
 from perdure.app.parts import Parts
 from perdure.app.users import UserId
@@ -15,6 +13,10 @@ from perdure.core.errors import InvalidFilterError
 from perdure.core.identity import check_label
 from perdure.core.messages import Owner
 from perdure.core.threads import ThreadQuery
+
+if TYPE_CHECKING:
+    from perdure.app.analytics import Analytics, Topics
+    from perdure.app.asking import Filters, MessageLine
 
 
 class Directory:
@@ -54,6 +56,8 @@ class Directory:
         self, text: str, *, user: UserId | None = None, limit: int = 50, **filters: Unpack[Filters]
     ) -> list[MessageLine]:
         """Find messages of all threads, or of a user's, that hold all words of `text`; newest first."""
+        from perdure.app.asking import line_of, wanted
+
         asked = wanted(_checked(text), limit, filters)
         await self._parts.ready()
         owner = Owner(self._namespace, self._whose(user))
@@ -67,6 +71,9 @@ class Directory:
 
         With `topics`, a function from a text to its topics, every message is read and they are counted too.
         """
+        from perdure.app.analytics import analysed
+        from perdure.app.asking import wanted
+
         await self._parts.ready()
         owner = Owner(self._namespace, self._whose(user))
         return await analysed(self._parts.messages, owner, wanted(None, None, filters), topics)

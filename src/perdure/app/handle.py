@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from perdure.app.parts import Parts
 from perdure.app.users import UserId
@@ -23,7 +25,7 @@ from perdure.core.threads import NO_PATCH, ThreadPatch, ThreadRow
 ABSENT: Any = object()
 
 
-class Sight(NamedTuple):
+class Sight(msgspec.Struct, frozen=True):
     """A state that was seen: of which thread, and its version."""
 
     uid: str | None
@@ -164,4 +166,4 @@ def sight_of(thread: Handle) -> Sight | None:
 def remember(thread: Handle, sight: Sight | None) -> None:
     """Go on from what was seen through another handle on the same thread."""
     if sight is not None:
-        thread._uid, thread._seen = sight  # pyright: ignore[reportPrivateUsage]
+        thread._uid, thread._seen = sight.uid, sight.version  # pyright: ignore[reportPrivateUsage]

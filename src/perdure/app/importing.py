@@ -92,6 +92,12 @@ def _read(path: str, rename: _Rename) -> MemoryStorage:
             raise ExportDamagedError(path, exc.place, exc.reason) from exc
 
 
+def check_readable(path: str) -> None:
+    """Raise what importing a file would, before a storage is made for it."""
+    with _opened(path):
+        pass
+
+
 @contextmanager
 def _opened(path: str) -> Generator[BinaryIO]:
     try:

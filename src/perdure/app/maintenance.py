@@ -86,10 +86,8 @@ class Maintenance:
                 progress(len(done), len(wanted), done[-1])
         return tuple(done)
 
-    async def at_start(self, namespace: str, policy: Retention | None) -> None:
+    async def at_start(self, namespace: str, policy: Retention) -> None:
         """When a store is opened with a policy: drop what became stale while nothing ran."""
-        if policy is None:
-            return
         try:
             await self.prune(namespace, policy)
         except PerdureError as exc:

@@ -20,6 +20,7 @@ class StorageOptions(TypedDict, total=False):
     durability: Durability  # "background": answered before it is durable, see the guide ("full")
     max_pending: int  # background: the most writes that wait to be made durable (1000)
     schema: str | None  # PostgreSQL: the schema the tables are in ("perdure")
+    lease_ttl: float  # seconds that a run may go without a sign of life before others take over (30)
     user_id_type: UserIdType  # the type of user ids and, on servers, of their column ("string")
     pool: Any  # PostgreSQL: a psycopg or asyncpg pool of your own
     close_pool: bool  # PostgreSQL: close that pool with the store (False)
@@ -32,7 +33,7 @@ class StorageOptions(TypedDict, total=False):
     call_timeout: float | None  # servers: seconds until a call that got no answer is given up, None for ever (30)
 
 
-ANY = ("hot", "user_id_type", "durability")
+ANY = ("hot", "user_id_type", "durability", "lease_ttl")
 SERVERS = ("pool_max", "pool_timeout", "password", "retry_seconds", "call_timeout")
 _NONE_COUNTS = ("call_timeout",)  # None is a value of its own, not the default
 POSTGRES = (*SERVERS, "schema", "pool", "close_pool", "pool_min", "prepare")
@@ -45,7 +46,17 @@ _TAKEN_BY = {
     "mysql": (*ANY, *SERVERS),
     "postgresql": (*ANY, *POSTGRES),
 }
-_NUMBERS = {"max_pending", "cache_ttl", "max_cached_threads", "pool_min", "pool_max", "pool_timeout", "retry_seconds"}
+_SHORTEST_LEASE = 0.1  # a shorter one could not be renewed in time
+_NUMBERS = {
+    "max_pending",
+    "cache_ttl",
+    "max_cached_threads",
+    "pool_min",
+    "pool_max",
+    "pool_timeout",
+    "retry_seconds",
+    "lease_ttl",
+}
 
 
 def given(options: Mapping[str, Any], scheme: str) -> dict[str, Any]:
@@ -62,7 +73,13 @@ def given(options: Mapping[str, Any], scheme: str) -> dict[str, Any]:
         _check_taken(name, scheme, asked)
         if name in _NUMBERS and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
             raise InvalidInputError(f"{name} must be a number from 0 on, not {value!r}")
+    _check_lease(asked.get("lease_ttl", _SHORTEST_LEASE))
     return asked
+
+
+def _check_lease(seconds: Any) -> None:
+    if seconds < _SHORTEST_LEASE:
+        raise InvalidInputError(f"lease_ttl must be at least {_SHORTEST_LEASE} seconds, not {seconds!r}")
 
 
 def _check_taken(name: str, scheme: str, asked: Mapping[str, Any]) -> None:

@@ -1,32 +1,39 @@
-"""The parts a store is made of, joined."""
+"""The parts a store is made of, joined.
+
+What not every store is asked for (refs, conversations, pruning, verifying) is imported and made when it first is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Coroutine, Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from perdure.app.clock import SystemClock, SystemRandomness
-from perdure.app.maintenance import Maintenance
 from perdure.app.opening import Address, open_storage
 from perdure.app.servers import Asked, Mode
-from perdure.app.speaking import Speaker
 from perdure.app.users import UserId, Users
 from perdure.checkpoints.engine import Engine
-from perdure.checkpoints.newest import Newest
-from perdure.checkpoints.points import Points
-from perdure.checkpoints.pruning import Pruner
-from perdure.checkpoints.repairing import Repairer
-from perdure.checkpoints.travel import Travel
-from perdure.checkpoints.verifying import Verifier
 from perdure.core.errors import InvalidInputError
 from perdure.core.identity import ThreadKey
 from perdure.core.ports import Clock, Randomness, Silence, Telemetry
-from perdure.core.retention_policy import Retention
-from perdure.sessions.checking import Lines
-from perdure.sessions.messages import Messages
-from perdure.storage.baton import Baton
-from perdure.storage.contract import Migrate
+
+if TYPE_CHECKING:
+    from perdure.app.maintenance import Maintenance
+    from perdure.app.speaking import Speaker
+    from perdure.checkpoints.newest import Newest
+    from perdure.checkpoints.points import Points
+    from perdure.checkpoints.pruning import Pruner
+    from perdure.checkpoints.repairing import Repairer
+    from perdure.checkpoints.travel import Travel
+    from perdure.checkpoints.verifying import Verifier
+    from perdure.core.retention_policy import Retention
+    from perdure.runtime.keeping import Drive
+    from perdure.runtime.parts import RunParts
+    from perdure.sessions.messages import Messages
+    from perdure.storage.baton import Baton
+    from perdure.storage.contract import Migrate, Storage
 
 
 class Parts:
@@ -71,21 +78,101 @@ class Parts:
             cache_bytes=cache_bytes,
         )
         engines.add(self.engine)
-        self.points = Points(self.storage, self.clock)
-        self.travel = Travel(self.storage)
-        self.pruner = Pruner(self.storage, self.engine, self.travel)
-        self.newest = Newest(self.storage, self.points, self.engine)
-        # What Redis or a queue would answer proves nothing about what is stored.
-        behind = opened.background.inner if opened.background else opened.storage
-        stored = opened.hot.inner if opened.hot else behind
-        self.verifier = Verifier(stored, Lines(stored).faults)
-        self.repairer = Repairer(self.storage, self.verifier, self.engine)
-        self.maintenance = Maintenance(self.storage, self.pruner, self.clock, self.telemetry)
         self.retention = retention
-        self.messages = Messages(self.storage)
-        self.speaker = Speaker(self.storage, self.engine, self.messages)
+        self._randomness = randomness
+        self._lease_ttl = float(options.get("lease_ttl", 30.0))
+        self._baton = baton
         self._migrate: Migrate = migrate
         self._ready = False
+
+    @cached_property
+    def points(self) -> Points:
+        """Finds the version that a ref means."""
+        from perdure.checkpoints.points import Points
+
+        return Points(self.storage, self.clock)
+
+    @cached_property
+    def travel(self) -> Travel:
+        """Goes to other points of threads."""
+        from perdure.checkpoints.travel import Travel
+
+        return Travel(self.storage)
+
+    @cached_property
+    def messages(self) -> Messages:
+        """Reads conversations."""
+        from perdure.sessions.messages import Messages
+
+        return Messages(self.storage)
+
+    @cached_property
+    def speaker(self) -> Speaker:
+        """Writes messages."""
+        from perdure.app.speaking import Speaker
+
+        return Speaker(self.storage, self.engine, self.messages)
+
+    @cached_property
+    def pruner(self) -> Pruner:
+        """Drops points."""
+        from perdure.checkpoints.pruning import Pruner
+
+        return Pruner(self.storage, self.engine, self.travel)
+
+    @cached_property
+    def maintenance(self) -> Maintenance:
+        """Prunes by a policy."""
+        from perdure.app.maintenance import Maintenance
+
+        return Maintenance(self.storage, self.pruner, self.clock, self.telemetry)
+
+    @cached_property
+    def newest(self) -> Newest:
+        """Finds the newest point that is intact."""
+        from perdure.checkpoints.newest import Newest
+
+        return Newest(self.storage, self.points, self.engine)
+
+    @cached_property
+    def verifier(self) -> Verifier:
+        """Checks what is stored."""
+        from perdure.checkpoints.verifying import Verifier
+        from perdure.sessions.checking import Lines
+
+        return Verifier(self._stored, Lines(self._stored).faults)
+
+    @cached_property
+    def repairer(self) -> Repairer:
+        """Makes again what is derived from logs."""
+        from perdure.checkpoints.repairing import Repairer
+
+        return Repairer(self.storage, self.verifier, self.engine)
+
+    @property
+    def _stored(self) -> Storage:
+        """The storage itself: what Redis or a queue would answer proves nothing about what is stored."""
+        if self.hot is not None:
+            return self.hot.inner
+        return self.background.inner if self.background is not None else self.storage
+
+    @cached_property
+    def running(self) -> RunParts:
+        """What runs need."""
+        from perdure.runtime.parts import RunParts
+
+        driven = None if self._baton is None else in_turn(self._baton)
+        return RunParts(
+            self.engine, driven, clock=self.clock, randomness=self._randomness, telemetry=self.telemetry,
+            ttl=self._lease_ttl,
+        )  # fmt: skip
+
+    def state_was_read(self) -> None:
+        """Somebody looked at a state; a run wants to know when it is its own code."""
+        if "running" in vars(self):
+            from perdure.runtime.scope import state_was_read
+
+            state_was_read()
 
     async def ready(self) -> None:
         """Set the storage up at its first use."""
@@ -99,6 +186,11 @@ class Parts:
             await self.ready()
             await self.background.flush()
 
+    async def look_over(self, namespace: str) -> None:
+        """When the store is entered: what its policy drops, of all threads."""
+        if self.retention is not None:
+            await self.maintenance.at_start(namespace, self.retention)
+
     async def look_after(self, key: ThreadKey) -> None:
         """After a checkpoint was acknowledged: what the store's policy drops, now and then."""
         if self.retention is not None:
@@ -110,3 +202,14 @@ class Parts:
             raise InvalidInputError("there is no hot layer to warm: open the store with hot='redis://…'")
         await self.ready()
         return await self.hot.warm(namespace, [self.users.key(user) for user in users], threads)
+
+
+def in_turn(baton: Baton) -> Drive:
+    """Drives work of another thread when it is its turn."""
+    from perdure.storage.drive import drive
+
+    def run(work: Coroutine[Any, Any, Any]) -> Any:
+        with baton:
+            return drive(work)
+
+    return run

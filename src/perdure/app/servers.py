@@ -11,11 +11,11 @@ from perdure.app.options import BACKGROUND, HOT, POSTGRES, SERVERS
 from perdure.core.errors import InvalidUrlError
 from perdure.core.identity import ThreadKey
 from perdure.core.ports import Clock, Randomness, Telemetry
-from perdure.storage.baton import Baton
-from perdure.storage.contract import Storage
 
 if TYPE_CHECKING:
     from perdure.storage.background.store import BackgroundStorage
+    from perdure.storage.baton import Baton
+    from perdure.storage.contract import Storage
     from perdure.storage.hot.store import HotStorage
 
 Mode = Literal["sync", "async"]

@@ -7,41 +7,41 @@ import weakref
 from collections.abc import Iterable
 from contextlib import suppress
 from types import TracebackType
-from typing import Self, Unpack, overload
+from typing import TYPE_CHECKING, Self, Unpack, overload
 
-from perdure.app.comparing import check_count, compare_places
-from perdure.app.copying import Copied
-from perdure.app.directory import Directory
-from perdure.app.exporting import Exported, export_thread
-from perdure.app.importing import import_file
-from perdure.app.maintenance import Progress, PruneReport
 from perdure.app.naming import check_tags
 from perdure.app.opening import parse
-from perdure.app.options import StorageOptions, given
+from perdure.app.options import given
 from perdure.app.parts import Parts
-from perdure.app.pointing import Pointing
-from perdure.app.servers import Mode
+from perdure.app.running import Running
 from perdure.app.thread import Thread
 from perdure.app.users import UserId
-from perdure.app.weighing import weigh_store
-from perdure.checkpoints.repairing import Progress as RepairProgress
-from perdure.checkpoints.repairing import Repaired
-from perdure.checkpoints.verifying import Progress as VerifyProgress
-from perdure.core.comparison import Comparison, Comparisons
 from perdure.core.errors import BackgroundWriteError, InvalidInputError, SuspendedError
 from perdure.core.identity import ThreadKey, check_id, check_label, check_namespace
-from perdure.core.ports import Clock, Randomness, Telemetry
-from perdure.core.retention_policy import Retention, policy_of
 from perdure.core.threads import NO_PATCH, ThreadPatch
-from perdure.core.verification import Report
-from perdure.core.weights import StoreSizes
-from perdure.storage.baton import Baton
-from perdure.storage.contract import Migrate, Storage
+
+# What only some stores are asked for is imported when they are: a program that saves and loads does not wait for it.
+if TYPE_CHECKING:
+    from perdure.app.copying import Copied
+    from perdure.app.exporting import Exported
+    from perdure.app.maintenance import Progress, PruneReport
+    from perdure.app.options import StorageOptions
+    from perdure.app.servers import Mode
+    from perdure.checkpoints.repairing import Progress as RepairProgress
+    from perdure.checkpoints.repairing import Repaired
+    from perdure.checkpoints.verifying import Progress as VerifyProgress
+    from perdure.core.comparison import Comparison, Comparisons
+    from perdure.core.ports import Clock, Randomness, Telemetry
+    from perdure.core.retention_policy import Retention
+    from perdure.core.verification import Report
+    from perdure.core.weights import StoreSizes
+    from perdure.storage.baton import Baton
+    from perdure.storage.contract import Migrate, Storage
 
 CACHE_BYTES = 64 * 1024 * 1024
 
 
-class Perdure(Directory):
+class Perdure(Running):
     """An open store. Use it as an async context manager, or call `close`."""
 
     def __init__(self, parts: Parts, namespace: str) -> None:
@@ -99,8 +99,8 @@ class Perdure(Directory):
             raise InvalidInputError(f"cache_bytes must be an int from 0 on, not {cache_bytes!r}")
         if clock is not None and not callable(getattr(clock, "now", None)):
             raise InvalidInputError(f"clock must have a method now(), {clock!r} has none")
-        if retention is not None and not isinstance(retention, Retention):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInputError(f"retention must be a Retention, not {retention!r}")
+        if retention is not None:
+            _check_policy(retention)
         checked = check_namespace(namespace)
         address = parse(url)
         parts = Parts(
@@ -145,6 +145,9 @@ class Perdure(Directory):
         or a pair of a thread and a ref. With `user`, only that user's threads are there. Raises `InvalidInputError`
         for other counts, `NotFoundError`.
         """
+        from perdure.app.comparing import check_count, compare_places
+        from perdure.app.pointing import Pointing
+
         check_count(points)
         pointing = Pointing(self._parts, self._namespace, user)
         return await compare_places(self._parts, [await pointing.place(point) for point in points])
@@ -154,6 +157,8 @@ class Perdure(Directory):
 
         Everything is the whole storage, the threads are those of this namespace; each of them is asked for.
         """
+        from perdure.app.weighing import weigh_store
+
         await self._parts.ready()
         return await weigh_store(self._parts.storage, self._namespace, threads)
 
@@ -163,6 +168,8 @@ class Perdure(Directory):
         The file is there whole or not at all. An export that was there is replaced, any other file is left alone.
         Raises `NotFoundError`, `DamagedError` for a thread that fails its digests, `InvalidInputError`.
         """
+        from perdure.app.exporting import export_thread
+
         key = await self._handle(thread)._found()  # pyright: ignore[reportPrivateUsage]
         return await export_thread(self._parts.storage, key, path, forks=forks, mode=self._parts.mode)
 
@@ -180,6 +187,8 @@ class Perdure(Directory):
         imported. `to` and `user` give the thread another id and owner (forks are then called `to/fork`). A thread of
         this id with another history is refused, or with `overwrite` deleted first.
         """
+        from perdure.app.importing import import_file
+
         await self._parts.ready()
         done = await import_file(
             self._parts.storage, path, namespace=self._namespace, to=to, overwrite=overwrite, mode=self._parts.mode,
@@ -205,6 +214,8 @@ class Perdure(Directory):
         With `dry_run` nothing is changed: the report tells what would go, why, and about how many bytes that frees.
         Each thread is pruned by writes that are whole in themselves, so it can be stopped at any time, and repeated.
         """
+        from perdure.core.retention_policy import policy_of
+
         policy = self._parts.retention if policy is None else policy
         if policy is None:
             raise InvalidInputError("there is no policy to prune by: give a Retention, or open the store with one")
@@ -275,7 +286,7 @@ class Perdure(Directory):
 
     async def __aenter__(self) -> Self:
         await self._parts.ready()
-        await self._parts.maintenance.at_start(self._namespace, self._parts.retention)
+        await self._parts.look_over(self._namespace)
         return self
 
     async def __aexit__(
@@ -287,6 +298,13 @@ class Perdure(Directory):
 def parts_of(store: Perdure) -> Parts:
     """What a store is made of, for the faces that are built on it."""
     return store._parts  # pyright: ignore[reportPrivateUsage]
+
+
+def _check_policy(retention: object) -> None:
+    from perdure.core.retention_policy import Retention
+
+    if not isinstance(retention, Retention):
+        raise InvalidInputError(f"retention must be a Retention, not {retention!r}")
 
 
 def _close_forgotten(storage: Storage) -> None:

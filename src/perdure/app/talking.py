@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
-from perdure.app.analytics import Analytics, Topics, analysed
-from perdure.app.asking import Filters, MessageLine, line_of, wanted
 from perdure.app.upkeep import Upkeep
-from perdure.checkpoints.requests import Request
-from perdure.core import history
 from perdure.core.checkpoint import check_limit
 from perdure.core.codec import encode
 from perdure.core.digest import digest_of
 from perdure.core.entries import EntryKind, NewEntry
 from perdure.core.envelope import seal
 from perdure.core.errors import InvalidFilterError, InvalidInputError, NotFoundError, PlanOutdatedError
-from perdure.core.history import Orphan
 from perdure.core.identity import ThreadKey, check_id
 from perdure.core.messages import MessageQuery
 from perdure.core.pruning import Pruning
-from perdure.sessions.messages import Wanted
+
+if TYPE_CHECKING:
+    from perdure.app.analytics import Analytics, Topics
+    from perdure.app.asking import Filters, MessageLine
+    from perdure.checkpoints.requests import Request
+    from perdure.core.history import Orphan
+    from perdure.sessions.messages import Found
 
 _TRIES = 5
 Place = int | str | None
@@ -48,8 +49,8 @@ class Talking(Upkeep):
         """
         if search is None and before is None and after is None and not filters:
             return await self._parts.messages.list(await self._found(), None if limit is None else check_limit(limit))
-        lines = await self.message_lines(limit, search, before=before, after=after, **filters)
-        return [line.message for line in lines]
+        found = await self._lines(limit, search, before, after, filters)
+        return [each.message for each in found]
 
     async def message_lines(
         self,
@@ -61,13 +62,22 @@ class Talking(Upkeep):
         **filters: Unpack[Filters],
     ) -> list[MessageLine]:
         """Like `messages`, each with its number, id, role and time; the first or last one is where to page on from."""
+        from perdure.app.asking import line_of
+
+        found, user = await self._lines(limit, search, before, after, filters), self.user
+        return [line_of(each, user) for each in found]
+
+    async def _lines(
+        self, limit: int | None, search: str | None, before: Place, after: Place, filters: Filters
+    ) -> list[Found]:
+        from perdure.app.asking import wanted
+
         asked = wanted(search, limit, filters)
         key = await self._found()
         place = {"before": await self._number(key, before), "after": await self._number(key, after)}
         asked = msgspec.structs.replace(asked, query=msgspec.structs.replace(asked.query, **place))
         found = await self._parts.messages.find(key, asked)
-        lines = [line_of(each, self.user) for each in found]
-        return lines if place["after"] is not None else lines[::-1]
+        return found if place["after"] is not None else found[::-1]
 
     async def message(self, message_id: str) -> Any:
         """Return the message of an id; raise `NotFoundError` when there is none."""
@@ -108,6 +118,9 @@ class Talking(Upkeep):
 
         With `topics`, a function from a text to its topics, every message is read and they are counted too.
         """
+        from perdure.app.analytics import analysed
+        from perdure.app.asking import wanted
+
         return await analysed(self._parts.messages, await self._found(), wanted(None, None, filters), topics)
 
     async def repair_history(self) -> list[Orphan]:
@@ -116,6 +129,8 @@ class Talking(Upkeep):
         It is for a thread whose messages are in its state. Each result says that nobody knows whether the tool ran,
         and an entry `history.repaired` tells of it.
         """
+        from perdure.core import history
+
         key = await self._found()
         head = await self._parts.engine.head(key)
         state = None if head.document.root is None else await self.load()  # type: ignore[attr-defined]
@@ -140,16 +155,20 @@ class Talking(Upkeep):
             raise InvalidFilterError(f"before and after take the id or the number of a message, not {place!r}")
         return (await self._by_id(key, check_id(place, "the message id")))[0].row.number
 
-    async def _by_id(self, key: ThreadKey, message_id: str) -> Any:
-        query = MessageQuery(ids=(message_id,), limit=1)
-        found = await self._parts.messages.find(key, Wanted(query=query))
+    async def _by_id(self, key: ThreadKey, message_id: str) -> list[Found]:
+        found = await self._of_id(key, message_id, limit=1)
         if not found:
             raise NotFoundError(f"message {message_id!r} of thread {self.id!r}")
         return found
 
+    async def _of_id(self, key: ThreadKey, message_id: str, limit: int | None) -> list[Found]:
+        from perdure.sessions.messages import Wanted
+
+        return await self._parts.messages.find(key, Wanted(query=MessageQuery(ids=(message_id,), limit=limit)))
+
     async def _delete(self, key: ThreadKey, message_id: str) -> bool:
         row = await self._parts.storage.thread(key)
-        known = await self._parts.messages.find(key, Wanted(query=MessageQuery(ids=(message_id,), limit=None)))
+        known = await self._of_id(key, message_id, limit=None)
         if row is None or not known:
             return False
         if any(each.row.version is None for each in known):

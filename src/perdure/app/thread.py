@@ -4,38 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from perdure.app.asking import moment
-from perdure.app.comparing import Place, compare_two
 from perdure.app.handle import ABSENT, built, checkpoint_of
-from perdure.app.naming import Naming, ThreadInfo, info_of
-from perdure.app.weighing import weigh_thread
-from perdure.checkpoints.heads import Head
-from perdure.checkpoints.reading import read_log
-from perdure.checkpoints.requests import Saved
+from perdure.app.naming import ThreadInfo, info_of
+from perdure.app.rerunning import Running
 from perdure.core import steps
 from perdure.core.changes import Change
-from perdure.core.checkpoint import Checkpoint, CheckpointMark, CheckpointQuery, check_limit, check_metadata
-from perdure.core.comparison import Comparison
-from perdure.core.entries import Entry, NewEntry
-from perdure.core.errors import (
-    DamagedError,
-    InvalidInputError,
-    NotFoundError,
+from perdure.core.checkpoint import (
+    EVERY,
+    Checkpoint,
+    CheckpointMark,
+    CheckpointQuery,
+    check_limit,
+    check_metadata,
+    is_due,
 )
+from perdure.core.errors import DamagedError, InvalidInputError, NotFoundError
 from perdure.core.identity import ThreadKey, check_label
-from perdure.core.retention_policy import EVERY, is_due
 from perdure.core.steps import Step
-from perdure.core.times import to_datetime
-from perdure.core.weights import ThreadSizes, check_depth
+from perdure.core.times import moment, to_datetime
+
+if TYPE_CHECKING:
+    from perdure.checkpoints.heads import Head
+    from perdure.checkpoints.requests import Saved
+    from perdure.core.comparison import Comparison
+    from perdure.core.entries import Entry, NewEntry
+    from perdure.core.weights import ThreadSizes
 
 PathLike = str | tuple[Step, ...]
 
 
-class Thread(Naming):
+class Thread(Running):
     """One conversation or task: an append-only log and the state it adds up to.
 
     A handle remembers the last state it has seen. `save` and `update` are refused with `VersionConflictError` when
@@ -45,6 +47,7 @@ class Thread(Naming):
     async def load(self, ref: object = None, default: Any = ABSENT) -> Any:
         """Return the newest state, or that at `ref`; raise `NotFoundError` when absent, unless a default is given."""
         key = await self._found()
+        self._parts.state_was_read()
         if ref is None:
             head = await self._head(key)
             if head.version == 0 or head.document.root is None:
@@ -186,6 +189,8 @@ class Thread(Naming):
 
     async def entries(self, after: int = 0, limit: int | None = None) -> list[Entry]:
         """Return the entries of the log after a version, oldest first, every digest checked."""
+        from perdure.checkpoints.reading import read_log
+
         if type(after) is not int or after < 0:
             raise InvalidInputError(f"after must be a version (an int from 0 on), not {after!r}")
         wanted = None if limit is None else check_limit(limit)
@@ -193,6 +198,8 @@ class Thread(Naming):
 
     async def compare(self, a: object, b: object) -> Comparison:
         """Compare the states at two refs (or checkpoints) of this thread; None is the newest version."""
+        from perdure.app.comparing import Place, compare_two
+
         key = await self._found()
         return await compare_two(self._parts, Place(key, a), Place(key, b))
 
@@ -208,6 +215,9 @@ class Thread(Naming):
 
         The state is the newest one, or that at `ref`; `depth` is how far to look into it. The whole log is read.
         """
+        from perdure.app.weighing import weigh_thread
+        from perdure.core.weights import check_depth
+
         key = await self._found()
         row = await self._row(key)
         version = row.head if ref is None else await self._parts.points.version(row, ref)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import msgspec
 
-from perdure.app.branches import Branch, tree
 from perdure.app.handle import Handle
-from perdure.checkpoints.travel import Rewinding, TimelineItem
 from perdure.core.checkpoint import MAX_LIMIT, Checkpoint, check_limit
 from perdure.core.codec import encode
 from perdure.core.entries import EntryKind
@@ -18,6 +16,10 @@ from perdure.core.errors import InvalidInputError, NotFoundError
 from perdure.core.identity import ThreadKey, check_id, check_label
 from perdure.core.seams import check_there
 from perdure.core.threads import ThreadRow
+
+if TYPE_CHECKING:
+    from perdure.app.branches import Branch
+    from perdure.checkpoints.travel import Rewinding, TimelineItem
 
 OnFailure = Literal["keep", "rewind"]
 REWIND = "rewind"  # the kind of the checkpoint that a rewind makes
@@ -42,6 +44,8 @@ class TimeTravel(Handle):
 
     async def tree(self) -> Branch:
         """The tree of forks that this thread is part of: who began where. `print` draws it."""
+        from perdure.app.branches import tree
+
         return await tree(self._parts.storage, await self._found())
 
     async def rewind(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from perdure.app.travelling import TimeTravel
-from perdure.checkpoints.newest import Latest
-from perdure.checkpoints.pruning import Pruned
-from perdure.checkpoints.repairing import Repaired
-from perdure.core import retention
 from perdure.core.identity import check_label
-from perdure.core.retention import Plan
-from perdure.core.retention_policy import Retention, policy_of
-from perdure.core.verification import Report
+
+if TYPE_CHECKING:
+    from perdure.checkpoints.newest import Latest
+    from perdure.checkpoints.pruning import Pruned
+    from perdure.checkpoints.repairing import Repaired
+    from perdure.core.retention import Plan
+    from perdure.core.retention_policy import Retention
+    from perdure.core.verification import Report
 
 
 class Upkeep(TimeTravel):
@@ -18,6 +21,9 @@ class Upkeep(TimeTravel):
 
     async def plan(self, keep: int | Retention) -> Plan:
         """What `prune` would drop, why, and about how many bytes that frees. Nothing is changed."""
+        from perdure.core import retention
+        from perdure.core.retention_policy import policy_of
+
         row = await self._row(await self._found())
         points = await self._parts.pruner.points(row, weigh=True)
         return retention.plan(points, policy_of(keep), self._parts.clock.now())
@@ -28,6 +34,9 @@ class Upkeep(TimeTravel):
         Every point that stays loads as before. Messages, tool results, pauses and decisions stay, and so does who did
         what and when. What is tagged, forked from, paused or newest is never dropped.
         """
+        from perdure.core import retention
+        from perdure.core.retention_policy import policy_of
+
         policy = policy_of(keep)
         row = await self._row(await self._found())
         points = await self._parts.pruner.points(row, weigh=policy.weighs)
@@ -57,6 +66,8 @@ class Upkeep(TimeTravel):
 
         Raises `NotFoundError` when none is intact.
         """
+        from perdure.checkpoints.newest import Latest
+
         row = await self._row(await self._found())
         kind, status = check_label(kind, "kind"), check_label(status, "status")
         mark, skipped = await self._parts.newest.find(row, kind=kind, status=status)

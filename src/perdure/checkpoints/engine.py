@@ -125,7 +125,10 @@ class Engine:
             uid=request.uid or (head.uid if head else None),
             idem_key=request.key,
             request=digest_of(encode_body([entry.digest for entry in entries])) if request.key is not None else None,
+            checkpoint=self._marked(request),
             patch=request.patch,
+            epoch=request.epoch,
+            renew_until=request.renew_until,
         )
         try:
             done = await self.storage.append(write)
@@ -181,8 +184,9 @@ class Engine:
         return await self.storage.append(write)
 
     def _marked(self, request: Request) -> CheckpointMark | None:
-        """The checkpoint of a request, with an id after all others."""
-        return msgspec.structs.replace(request.mark, id=self.ids.checkpoint()) if request.mark else None
+        """The checkpoint of a request, with an id after all others, unless it has one."""
+        mark = request.mark
+        return msgspec.structs.replace(mark, id=self.ids.checkpoint()) if mark and not mark.id else mark
 
     async def change(self, key: ThreadKey, change: Change, expected: int | None, request: Request) -> Saved:
         """Apply a change. One that commutes goes on after a lost race; the answer tells what was there before it."""
@@ -314,6 +318,8 @@ class Engine:
             request=digest_of(encode_body([*asked, request.asked()])) if request.key is not None else None,
             checkpoint=mark,
             patch=request.patch,
+            epoch=request.epoch,
+            renew_until=request.renew_until,
             blobs=tuple(large),
             back_to=back_to,
         )
@@ -338,7 +344,7 @@ class Engine:
 
     def _is_due(self, head: Head) -> bool:
         reuses = self.storage.reuses_room
-        return snapshots.is_due(head.since, head.document.size, reuses_room=reuses)
+        return snapshots.is_due(head.since, head.document.size, head.count, reuses_room=reuses)
 
     async def _snapshot(self, key: ThreadKey, head: Head) -> None:
         """Write a whole state beside the log. It is derived: failing to write it harms nothing."""
@@ -350,7 +356,8 @@ class Engine:
         digest = snapshot_digest(head.chain, payload)
         snapshot = Snapshot(version=head.last, chain=head.chain, digest=digest, payload=payload)
         old = head.rolling
-        head.since, head.apart, head.rolling = 0, 0 if stays else apart, 0 if stays else head.last
+        head.since, head.count, head.apart = 0, 0, 0 if stays else apart
+        head.rolling = 0 if stays else head.last
         try:
             if old:
                 await self.storage.drop_snapshot(key, old)  # first, so that the new one can have its room
@@ -374,6 +381,7 @@ def _advance(head: Head, done: Appended, new: New, size: int) -> None:
         head.seen = Seen()
     head.uid, head.version = done.row.uid, done.state_version
     head.since += size
+    head.count += 1
     head.room += size
     head.last, head.chain = done.row.head, done.row.head_digest
 

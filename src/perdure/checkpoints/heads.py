@@ -26,6 +26,7 @@ class Head(msgspec.Struct, kw_only=True):
     room: int = 0  # about how many bytes the document takes; counting exactly would cost as much as folding
     checkpoint: str | None = None  # the newest one, as far as this process read or wrote it
     since: int = 0  # bytes of changes since the newest snapshot
+    count: int = 0  # … and how many they are
     apart: int = 0  # bytes of changes between the newest landmark and the newest snapshot
     rolling: int = 0  # version of the newest snapshot if the next one replaces it, 0 if it stays
     seen: Seen = msgspec.field(default_factory=Seen)

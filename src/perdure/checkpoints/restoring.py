@@ -140,8 +140,9 @@ def _advanced(
         fold.apply(key.id, head.document, entries, changes, bodies)
         changed = sum(weight(each.payload or b"") for each in (*entries, *restored.records))
         # A fork's own changes count: the weight of its parents' is no reason to write their state anew beside them.
-        own = (each for each in entries if each.version > restored.row.parent_version)
+        own = [each for each in entries if each.version > restored.row.parent_version]
         head.since += sum(weight(each.payload or b"") for each in own)
+        head.count += len(own)
         head.room += changed
         head.version = entries[-1].version
     head.checkpoint = restored.row.last_checkpoint

@@ -1,4 +1,4 @@
-"""`perdure demo`: an agent is killed with SIGKILL in the middle of its work, and a second process goes on."""
+"""`perdure demo`: an agent is killed with SIGKILL twice, the second time where no log can know what happened."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from perdure.cli.demo_agent import Ended, run_agent
+from perdure.cli.demo_person import answer
 from perdure.cli.demo_screen import Screen
 from perdure.core.errors import InvalidInputError
 
 FOLDER = Path("perdure-demo")
 SCRIPT = "ticket_agent.py"
 DIE_AFTER = 8
+DIE_IN = "charge"
 _LEFT_BEHIND = ("ticket.db*", "effects.log", "ticket_*.py")
 _TRIES = 50  # a viewer who kills every process is shown to be right, but not for ever
 
@@ -69,13 +71,21 @@ def fresh(folder: Path) -> Path:
 
 
 def _kill_and_resume(screen: Screen, script: Path, pace: float) -> bool:
-    screen.title("An agent works on a ticket: each step is saved to SQLite, each effect is a line of a file")
+    screen.title("An agent works on a ticket: each result is recorded in SQLite, each side effect is a line of a file")
     screen.note(f"watch it from another terminal: tail -f {script.parent}/effects.log")
-    ended = [run_agent(screen, script, ["--pace", str(pace), "--die-after", str(DIE_AFTER)], announce=True)]
-    while ended[-1].signal is not None and len(ended) < _TRIES:
-        screen.died(ended[-1])
-        ended.append(run_agent(screen, script, ["--pace", str(pace)], announce=True))
+    ended: list[Ended] = []
+    for plan in _plans():
+        ended.append(run_agent(screen, script, ["--pace", str(pace), *plan], announce=True))
+        if ended[-1].signal is not None:
+            screen.died(ended[-1])
+        elif not ended[-1].asked or not answer(screen, script.parent):
+            break
     return _checked(screen, script, ended)
+
+
+def _plans() -> list[list[str]]:
+    """What each process is to do to itself; the later ones nothing."""
+    return [["--die-after", str(DIE_AFTER)], ["--die-in", DIE_IN], *([[]] * _TRIES)]
 
 
 def _checked(screen: Screen, script: Path, ended: list[Ended]) -> bool:
@@ -84,12 +94,10 @@ def _checked(screen: Screen, script: Path, ended: list[Ended]) -> bool:
     lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
     keys = [line.split("\t")[0] for line in lines]
     screen.effects(keys, len({line.split("\t")[-1] for line in lines}))
-    found = [name for each in ended for name in each.found]
-    if found:
-        screen.hard_case(found)
-    if ended[-1].code != 0:
+    done = ended[-1].code == 0 and not ended[-1].asked
+    if not done:
         screen.note("The agent did not come to its end.", "bold red")
-    return ended[-1].code == 0 and len(keys) == len(set(keys))
+    return done and len(keys) == len(set(keys))
 
 
 def _fork_and_compare(screen: Screen, script: Path) -> None:

@@ -19,7 +19,7 @@ class Ended(NamedTuple):
     signal: int | None  # the signal that killed it
     itself: bool  # it was not the viewer
     steps: list[int]  # the steps this process did
-    found: list[str]  # steps whose effect had happened without a record
+    asked: bool  # it waits for a person
 
 
 def run_agent(
@@ -63,5 +63,5 @@ def _ended(pid: int, code: int, said: list[str]) -> Ended:
         signal=-code if code < 0 else None,
         itself=any(each[:2] == ["kill", "-9"] for each in words),
         steps=[int(each[0].split("/")[0]) for each in words if each and "/" in each[0] and each[0][0].isdigit()],
-        found=[each[1].rstrip(":") for each in words if each and each[0] == "found"],
+        asked=any(each[:1] == ["asked"] for each in words),
     )

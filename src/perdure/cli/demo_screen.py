@@ -17,8 +17,8 @@ from rich.text import Text
 if TYPE_CHECKING:
     from perdure.cli.demo_agent import Ended
 
-_WIDTH = 94
-_STYLES = {"kill": "bold red", "found": "yellow", "since": "bold", "error:": "red"}
+_WIDTH = 118
+_STYLES = {"kill": "bold red", "asked": "bold yellow", "since": "bold", "error:": "red"}
 _SIGNALS = {2: "SIGINT", 9: "SIGKILL", 15: "SIGTERM"}
 # Rich's own template fetches fonts from the network; a picture in a README should need nothing.
 _SVG = """\
@@ -54,8 +54,7 @@ class Screen:
 
     def started(self, pid: int, arguments: Sequence[str]) -> None:
         """A process of the agent began."""
-        end = f" (it kills itself after step {arguments[-1]})" if "--die-after" in arguments else ""
-        self.note(f"process {pid} works; kill it at any moment: kill -9 {pid}{end}", "cyan")
+        self.note(f"process {pid} works; kill it at any moment: kill -9 {pid}{_plan(arguments)}", "cyan")
 
     def line(self, line: str) -> None:
         """A line the agent printed."""
@@ -65,9 +64,8 @@ class Screen:
         """A process of the agent was killed."""
         who = "it killed itself" if ended.itself else "somebody killed it"
         name = _SIGNALS.get(ended.signal or 0, f"signal {ended.signal}")
-        self.note(
-            f"process {ended.pid} is dead: {name}, {who} after {len(ended.steps)} steps. Start another.", "bold red"
-        )
+        steps = f"{len(ended.steps)} step{'' if len(ended.steps) == 1 else 's'}"
+        self.note(f"process {ended.pid} is dead: {name}, {who} after {steps}. Start another.", "bold red")
 
     def effects(self, keys: list[str], processes: int) -> None:
         """What the file of side effects shows."""
@@ -80,14 +78,9 @@ class Screen:
                 f"effects.log: {len(keys)} side effects by {processes} processes, each of them once.", "bold green"
             )
 
-    def hard_case(self, found: list[str]) -> None:
-        """The kill fell between an effect and its record: say so."""
-        self.note(
-            f"The kill fell between the effect of {', '.join(found)} and its record. No log can know that an effect "
-            "happened; here the step's key told, looked up in effects.log. Where nothing outside can tell, a person "
-            "has to be asked: that is planned, and not in this release.",
-            "yellow",
-        )
+    def command(self, *lines: str) -> None:
+        """A command as a person types it; a long one takes several lines."""
+        self.note("$ " + " \\\n    ".join(lines), "cyan")
 
     def code(self, source: str) -> None:
         """A piece of Python."""
@@ -118,28 +111,40 @@ class Screen:
 
 def commands(folder: Path) -> list[str]:
     """Commands that work after the demo, from the same place."""
-    python = _python()
-    select = "SELECT version, kind, idem_key, length(payload) FROM perdure_entry"
-    return [
-        f"cat {folder}/effects.log",
-        *([f'sqlite3 {folder}/ticket.db "{select}"'] if shutil.which("sqlite3") else []),
-        f"{python} {folder}/ticket_agent.py                      # nothing is left to do",
-        f'{python} {folder}/ticket_agent.py what-if "repair it"  # another fork',
-        f"rm {folder}/ticket.db* {folder}/effects.log            # then run it from the start, and kill it yourself",
+    python, store = _named(Path(sys.executable).name), f"sqlite:///{folder}/ticket.db"
+    installed = Path(sys.executable).with_name("perdure").exists()
+    perdure = _named("perdure") if installed else f"{python} -m perdure.cli.main"
+    told = [
+        (f"cat {folder}/effects.log", "what happened outside"),
+        (f"{perdure} why {store} ticket-4711", "what happened to the run"),
+        (f"{perdure} timeline {store} ticket-4711", "who did what, and when"),
+        (f"{python} {folder}/ticket_agent.py", "nothing is left to do"),
+        (f'{python} {folder}/ticket_agent.py what-if "repair it"', "another fork"),
+        (f"rm {folder}/ticket.db* {folder}/effects.log", "then run it from the start, and kill it yourself"),
     ]
+    width = max(len(command) for command, _ in told)
+    return [f"{command:<{width}}  # {why}" for command, why in told]
 
 
-def _python() -> str:
-    """The shortest way to name the interpreter that has Perdure."""
-    here = Path(sys.executable)
-    if Path(shutil.which("python") or "") == here:
-        return "python"
+def _named(program: str) -> str:
+    """The shortest way to name a program of the environment that has Perdure."""
+    here = Path(sys.executable).with_name(program)
+    if Path(shutil.which(program) or "") == here:
+        return program
     return quote(str(here.relative_to(Path.cwd())) if here.is_relative_to(Path.cwd()) else str(here))
+
+
+def _plan(arguments: Sequence[str]) -> str:
+    """What a process is going to do to itself."""
+    if "--die-after" in arguments:
+        return f" (it kills itself after step {arguments[-1]})"
+    return f" (it dies between the effect of {arguments[-1]} and its record)" if "--die-in" in arguments else ""
 
 
 def _styled(line: str) -> Text:
     word = line.split()[0] if line.split() else ""
     text = Text(line, style=_STYLES.get(word, ""))
-    text.highlight_regex(r"^ +\d+/\d+", "green")
+    text.highlight_regex(r"^ +(\d+/\d+|1-\d+)", "green")
+    text.highlight_regex(r"(are in the log: not run again|the run is .*)$", "green")
     text.highlight_regex(r"version \d+$", "dim")
     return text

@@ -99,9 +99,9 @@ def _their_turns(place: Path, python: str) -> int:
 def _killed_and_resumed(script: Path, arguments: list[str], die_after: int, python: str) -> tuple[int, bool]:
     """Let it be killed, start it again, and count what was run a second time."""
     given = ["--pace", _PACE, *arguments]
-    run_agent(None, script, [*given, "--die-after", str(die_after)], python=python)
+    first = run_agent(None, script, [*given, "--die-after", str(die_after)], python=python)
     second = run_agent(None, script, given, python=python)
-    return len(second.found), second.code == 0
+    return len(set(first.steps) & set(second.steps)), second.code == 0
 
 
 def _fill(place: Path, script: str) -> None:

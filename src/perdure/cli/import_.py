@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from perdure.app.copying import Outcome
-from perdure.app.importing import import_file
+from perdure.app.importing import check_readable, import_file
 from perdure.app.options import UserIdType
 from perdure.cli.copy import tell_outcomes
 from perdure.cli.opened import Output, as_json, opened, telling
@@ -53,6 +53,7 @@ def import_(
         For people, or for programs.
     """
     console = Console(highlight=False)
+    check_readable(file)
     with opened(url, schema, user_id_type, "auto") as storage, telling(console, output) as tell:
         work = import_file(
             storage, file, namespace=namespace, to=to, user=user, overwrite=overwrite,

@@ -30,19 +30,27 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
+    "cancel": Command("perdure.cli.runs:cancel", "End the unfinished run of a thread."),
     "compact": Command("perdure.cli.compact:compact", "Give disk space that nothing uses any more back to the system."),
     "compare": Command("perdure.cli.compare:compare", "Say how two to four points of threads differ."),
     "copy": Command("perdure.cli.copy:copy", "Copy threads from one storage to another."),
+    "decide": Command("perdure.cli.pauses:decide", "Answer a question that waits."),
     "demo": Command("perdure.cli.demo:demo", "Kill an agent for real and watch it go on."),
     "export": Command("perdure.cli.export:export", "Write a thread into one file that any store can import."),
     "import": Command("perdure.cli.import_:import_", "Add the threads of an export to a storage."),
+    "pauses": Command("perdure.cli.pauses:pauses", "List the questions that wait for a person."),
     "prune": Command("perdure.cli.prune:prune", "Drop the points that a policy does not keep."),
     "repair": Command("perdure.cli.verify:repair", "Make every index and snapshot again from the logs."),
+    "resume": Command("perdure.cli.worker:resume", "Go on with the unfinished run of a thread, here and now."),
+    "runs": Command("perdure.cli.runs:runs", "List the newest run of each thread: what became of it, and why."),
     "schema": Command("perdure.cli.schema:schema", "Print the SQL that sets up a storage."),
+    "signal": Command("perdure.cli.runs:signal", "Send a value to the run of a thread."),
     "sizes": Command("perdure.cli.sizes:sizes", "Say where the bytes of a storage or of a thread are."),
     "timeline": Command("perdure.cli.timeline:timeline", "Say who did what in a thread, and when."),
     "verify": Command("perdure.cli.verify:verify", "Check every log, every whole state, every index."),
     "version": Command("perdure.cli.version:version", "Print the version."),
+    "why": Command("perdure.cli.runs:why", "Say what happened to a thread, and what to type next."),
+    "worker": Command("perdure.cli.worker:worker", "Take up runs as they become due, until SIGTERM."),
 }
 
 

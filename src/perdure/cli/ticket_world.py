@@ -18,11 +18,12 @@ PLAN = {  # what a model would say next, and what comes of it
     "reserve": "lamp reserved in warehouse 2",
     "courier": "courier booked for Thursday",
     "email": "e-mail sent to the customer",
-    "label": "return label printed",
+    "charge": "courier paid, 12.50 EUR",
     "crm": "note added to the customer's page",
     "close": "ticket closed",
 }
 STEPS = list(PLAN)
+EFFECTS = STEPS[STEPS.index(DECISION) + 1 :]  # what changes something outside
 
 
 def message(number: int) -> dict[str, str]:
@@ -31,33 +32,45 @@ def message(number: int) -> dict[str, str]:
 
 
 class World:
-    """Where steps have effects. It takes each key once, as a good service does, and may end the process."""
+    """Where tools have effects, each time they are called. It may end the process."""
 
-    def __init__(self, log: Path, *, pace: float, die_after: int) -> None:
+    def __init__(self, log: Path, *, pace: float, die_after: int, die_in: str = "") -> None:
         self._log = log
         self._pace = pace
         self._die_after = die_after
+        self._die_in = die_in
+        self._did: set[str] = set()
+        self._in_the_log = 0
 
-    def act(self, name: str) -> str:
-        """Think for a while, then do it, once for each key."""
+    def look(self, name: str) -> str:
+        """Think for a while; nothing outside changes."""
         time.sleep(self._pace)
-        if name in self.effects():
-            # An earlier process was killed after the effect and before its record.
-            print(f"  found  {name}: it had happened, but was not recorded", flush=True)
-        else:
-            with self._log.open("a", encoding="utf-8") as file:
-                file.write(f"{name}\t{PLAN[name]}\tprocess {os.getpid()}\n")
+        self._did.add(name)
         return PLAN[name]
 
-    def effects(self) -> list[str]:
-        """The keys of what happened, in order."""
-        lines = self._log.read_text(encoding="utf-8").splitlines() if self._log.exists() else []
-        return [line.split("\t")[0] for line in lines]
+    def act(self, name: str, idempotency_key: str = "") -> str:
+        """Think for a while, then do it: one line with its key, whoever asks and how often."""
+        result = self.look(name)
+        with self._log.open("a", encoding="utf-8") as file:
+            file.write(f"{name}\t{result}\tkey {idempotency_key}\tprocess {os.getpid()}\n")
+        if name == self._die_in:
+            print(f"  {'':<5}  {name:<9} {result:<42} happened, and has no record", flush=True)
+            self._die()
+        return result
 
     def report(self, name: str, recorded: str) -> None:
-        """Say what was done and recorded; end the process here if that was asked for."""
+        """Say what this process did and recorded; end it here if that was asked for."""
         number = STEPS.index(name) + 1
+        if name not in self._did:
+            self._in_the_log = number
+            return
+        if self._in_the_log:
+            print(f"  {f'1-{self._in_the_log}':>5}  are in the log: not run again", flush=True)
+            self._in_the_log = 0
         print(f"  {number:>2}/{len(STEPS)}  {name:<9} {PLAN[name]:<42} {recorded}", flush=True)
         if number == self._die_after:
-            print(f"  kill -9 {os.getpid()}", flush=True)
-            os.kill(os.getpid(), signal.SIGKILL)
+            self._die()
+
+    def _die(self) -> None:
+        print(f"  kill -9 {os.getpid()}", flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,6 +12,8 @@ from perdure.core.codec import CannotDecode, decode, encode
 from perdure.core.errors import CheckpointDamagedError, InvalidFilterError, InvalidInputError
 from perdure.core.seams import Range, Rewind, left, within
 from perdure.core.times import to_datetime
+
+EVERY = timedelta(minutes=30)  # between two routine checkpoints
 
 
 class Checkpoint(msgspec.Struct, frozen=True, eq=False, dict=True):
@@ -213,6 +215,11 @@ def has_metadata(encoded: bytes, wanted: Mapping[str, object]) -> bool:
     """Whether the encoded metadata has every wanted key with exactly that value (1, True and 1.0 differ)."""
     have = decode(encoded)
     return all(key in have and encode(have[key]) == encode(value, root="filter") for key, value in wanted.items())
+
+
+def is_due(last: datetime | None, now: datetime, every: timedelta = EVERY) -> bool:
+    """Whether it is time for a routine checkpoint, the newest one being that of `last` (S3.15)."""
+    return last is None or now - last >= every
 
 
 def check_limit(limit: object, what: str = "limit") -> int:

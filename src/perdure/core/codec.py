@@ -19,6 +19,7 @@ from perdure.core.errors import (
     CyclicValueError,
     InvalidInputError,
     NestingTooDeepError,
+    UnknownTypeError,
     UnsupportedValueError,
 )
 from perdure.core.plain import LEAVES, MAX_DEPTH, MAX_PARTS, TooManyParts, is_plain
@@ -63,6 +64,13 @@ def encode_into(value: object, buffer: bytearray, *, registry: Registry = REGIST
 
 def encode_result(value: object, *, registry: Registry = REGISTRY) -> bytes:
     """Encode what a step returned: objects of unregistered classes are kept as records."""
+    try:
+        if type(value) in LEAVES or is_plain(value):
+            return _encode(value)
+    except _NOT_PLAIN:
+        pass
+    except TooManyParts:
+        raise Packer("result", (), registry).too_many() from None
     return _encode(_pack(value, Packer("result", (), registry, lenient=True)))
 
 
@@ -85,6 +93,14 @@ def decode(data: bytes | Raw, *, registry: Registry = REGISTRY) -> Any:
 def decode_tagged(data: bytes | Raw) -> Any:
     """Build the value without users' classes: their objects come as records."""
     return _guarded(_unpack_tagged, data)
+
+
+def decode_known(data: bytes | Raw) -> Any:
+    """Build the value for people who only look at it: where a class is not known here, all objects come as records."""
+    try:
+        return decode(data)
+    except UnknownTypeError:
+        return decode_tagged(data)
 
 
 def _unpack_tagged(code: int, body: memoryview) -> Any:

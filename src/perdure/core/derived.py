@@ -34,6 +34,7 @@ def mended(standing: ThreadRow, made: ThreadRow) -> ThreadRow:
         standing,
         head=made.head,
         state_version=made.state_version,
+        run=made.run,
         head_digest=made.head_digest,
         last_checkpoint=made.last_checkpoint,
         updated=made.updated,

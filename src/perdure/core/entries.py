@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 
@@ -22,10 +23,12 @@ class EntryKind(StrEnum):
     CHECKPOINT_TAGGED = "checkpoint.tagged"
     CHECKPOINT_CLEARED = "checkpoint.cleared"
     RUN_STARTED = "run.started"
+    RUN_RESUMED = "run.resumed"
     RUN_FINISHED = "run.finished"
     RUN_FAILED = "run.failed"
     RUN_CANCELLED = "run.cancelled"
     STEP_STARTED = "step.started"
+    STEP_STREAMED = "step.streamed"
     STEP_FINISHED = "step.finished"
     STEP_FAILED = "step.failed"
     TOOL_STARTED = "tool.started"
@@ -83,3 +86,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def changes_state(self) -> bool:
         """Whether this entry has a delta of the state."""
         return self.kind in STATE_KINDS
+
+
+def newest_run(entries: Iterable[Entry]) -> int:
+    """The version of the newest `run.started` entry among these, 0 when there is none."""
+    return max((entry.version for entry in entries if entry.kind is EntryKind.RUN_STARTED), default=0)

@@ -8,13 +8,6 @@ byte 2     length of the key id, 0 while nothing is encrypted
 
 from __future__ import annotations
 
-import sys
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
-
 FORMAT = 1
 ZSTD = 1
 _PLAIN = bytes((FORMAT, 0, 0))
@@ -38,6 +31,8 @@ def seal_packed(body: bytes) -> bytes:
     """Wrap `body`, compressed where that saves something."""
     if len(body) < _WORTH:
         return _PLAIN + body
+    from perdure.core.compression import zstd
+
     packed = zstd.compress(body, level=SMALL)
     return _PACKED + packed if len(packed) < len(body) else _PLAIN + body
 
@@ -46,6 +41,8 @@ def seal_quick(body: bytes) -> bytes:
     """Wrap `body` so that it is quick to unpack, unless it would hardly get smaller that way."""
     if len(body) < _WORTH:
         return _PLAIN + body
+    from perdure.core.compression import zstd
+
     packed = zstd.compress(body, level=QUICK)
     return _PACKED + packed if len(packed) * 5 < len(body) * 4 else seal_packed(body)
 
@@ -64,6 +61,8 @@ def weight(sealed: bytes) -> int:
     """How many bytes there are to read and fold, unpacked; 0 for bytes that are not ours."""
     if sealed[:3] != _PACKED:
         return len(sealed)
+    from perdure.core.compression import zstd
+
     try:
         return zstd.get_frame_info(memoryview(sealed)[3:]).decompressed_size or 0
     except zstd.ZstdError:
@@ -71,6 +70,8 @@ def weight(sealed: bytes) -> int:
 
 
 def _unpack(packed: memoryview) -> bytes:
+    from perdure.core.compression import zstd
+
     try:
         size = zstd.get_frame_info(packed).decompressed_size
         if not size or size > MAX_BODY:

@@ -19,7 +19,17 @@ PerdureError
 │   ├── ThreadExistsError        a thread of this id exists already
 │   ├── PlanOutdatedError        the thread changed since a prune was planned; plan again
 │   ├── LeaseHeldError           a run owns the thread; wait for it or cancel it
-│   └── LeaseLostError           another owner took over this run; stop working
+│   ├── LeaseLostError           another owner took over this run; stop working
+│   ├── UnfinishedRunError       the thread has a run that is not over; resume or abandon it first
+│   └── PauseClosedError         this pause was decided already; the first decision is named
+├── RunError                     a run could not go on, or did not end well
+│   ├── RunDivergedError         the code asks for something else than the log recorded; both are shown
+│   ├── RunFinishedError         a run that is over is asked for something it never did
+│   ├── RunFailedError           a run that was waited for failed, or is dead
+│   ├── RunCancelledError        a run that was waited for was cancelled
+│   ├── HandlerMissingError      no handler of this name is registered here
+│   ├── StepFailedError          a step or tool failed earlier, and the run went on: it fails the same way again
+│   └── EffectUnverifiedError    a tool may have run before a crash; policy "fail" does not run it again
 ├── DamagedError                 stored bytes fail their check; nothing of them was believed
 │   ├── EntryDamagedError        an entry of a log
 │   ├── CheckpointDamagedError   a point that was asked for; the newest intact one is named
@@ -222,6 +232,107 @@ class LeaseLostError(ConflictError):
         self.thread_id = thread_id
         self.epoch = epoch
         self.actual = actual
+
+
+class UnfinishedRunError(ConflictError):
+    """The thread has a run that is not over."""
+
+    def __init__(self, thread_id: str, run: str, status: str) -> None:
+        super().__init__(
+            f"thread {thread_id!r} has an unfinished run {run} ({status}); go on with it: store.resume({thread_id!r}), "
+            'or leave it behind: run(…, unfinished="abandon")'
+        )
+        self.thread_id = thread_id
+        self.run = run
+        self.status = status
+
+
+class PauseClosedError(ConflictError):
+    """A pause was decided already."""
+
+    def __init__(self, pause: str, by: str | None, approved: bool, at: str) -> None:
+        word = "approved" if approved else "denied"
+        super().__init__(f"pause {pause} was {word} by {by or 'somebody'} at {at}; a decision stands")
+        self.pause = pause
+        self.by = by
+        self.approved = approved
+        self.at = at
+
+
+class RunError(PerdureError):
+    """A run could not go on, or did not end well."""
+
+
+class RunDivergedError(RunError):
+    """The code asks for something else than the log recorded."""
+
+    def __init__(self, run: str, recorded: str, asked: str) -> None:
+        super().__init__(
+            f"run {run}: the log recorded {recorded} here, the code asks for {asked}; nothing was run. Go on with the "
+            'code as it is: store.resume(thread, changed="accept"); look at both on a fork: thread.rerun(…); or leave '
+            'the run behind: thread.run(unfinished="abandon")'
+        )
+        self.run = run
+        self.recorded = recorded
+        self.asked = asked
+
+
+class RunFinishedError(RunError):
+    """A run that is over is asked for something it never did."""
+
+    def __init__(self, run: str, asked: str) -> None:
+        super().__init__(f"run {run} is over and never did {asked}; use another key for a new run")
+        self.run = run
+        self.asked = asked
+
+
+class RunFailedError(RunError):
+    """A run that was waited for failed."""
+
+    def __init__(self, run: str, error: str, text: str) -> None:
+        super().__init__(f"run {run} failed: {error}: {text}")
+        self.run = run
+        self.error = error
+        self.text = text
+
+
+class RunCancelledError(RunError):
+    """A run that was waited for was cancelled."""
+
+    def __init__(self, run: str, reason: str) -> None:
+        super().__init__(f"run {run} was cancelled" + (f": {reason}" if reason else ""))
+        self.run = run
+        self.reason = reason
+
+
+class HandlerMissingError(RunError, LookupError):
+    """No handler of this name is registered here."""
+
+    def __init__(self, name: str | None, thread_id: str) -> None:
+        missing = f"no handler {name!r} is registered here" if name else "it was made by a block of code, not a handler"
+        advice = f'add @store.handler("{name}")' if name else "enter the block again: thread.run()"
+        super().__init__(f"the run of thread {thread_id!r} cannot be resumed: {missing}; {advice}")
+        self.name = name
+        self.thread_id = thread_id
+
+
+class StepFailedError(RunError):
+    """A step or tool that failed earlier, read off the log."""
+
+    def __init__(self, name: str, error: str, text: str) -> None:
+        super().__init__(f"{name} failed: {error}: {text}")
+        self.name = name
+        self.error = error
+        self.text = text
+
+
+class EffectUnverifiedError(RunError):
+    """A tool may have run before a crash, and is not run again."""
+
+    def __init__(self, name: str, key: str) -> None:
+        super().__init__(f"unverified: {name} may have run, key {key}; it was not run again")
+        self.name = name
+        self.key = key
 
 
 class DamagedError(PerdureError):

@@ -70,12 +70,12 @@ def closed_by(orphan: Orphan, message: Any) -> Any:
 
 def _place(messages: Sequence[Any], at: int) -> int:
     """After a call and the messages that directly follow it and are nothing but results."""
-    while at + 1 < len(messages) and _is_result(messages[at + 1]):
+    while at + 1 < len(messages) and is_result(messages[at + 1]):
         at += 1
     return at
 
 
-def _is_result(message: Any) -> bool:
+def is_result(message: Any) -> bool:
     blocks = _blocks(message)
     others = [block for block in blocks if block.get("type") != _RESULT]
     return bool(_answers(message)) and (_field(message, "role") == "tool" or (bool(blocks) and not others))

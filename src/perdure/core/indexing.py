@@ -13,7 +13,7 @@ import msgspec
 
 from perdure.core.checkpoint import CheckpointMark, CheckpointRow
 from perdure.core.derived import Derived
-from perdure.core.entries import STATE_KINDS, Entry, EntryKind
+from perdure.core.entries import STATE_KINDS, Entry, EntryKind, newest_run
 from perdure.core.pruning import is_blank
 from perdure.core.said import Said, needed
 from perdure.core.seams import Rewind
@@ -180,6 +180,7 @@ def _line(thread: Standing, newest: str | None) -> ThreadRow:
         head=head,
         head_digest=digest,
         state_version=changed_state(entries, head),
+        run=newest_run(entry for entry in entries if row.parent_version < entry.version <= head),
         last_checkpoint=newest,
         updated=ends.micros if head > row.parent_version else max(row.created, ends.micros),
         lease_until=row.lease_until if row.lease_owner is not None else 0,

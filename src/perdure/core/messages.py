@@ -11,7 +11,6 @@ from perdure.core.codec import CannotDecode, decode_tagged
 from perdure.core.envelope import seal
 from perdure.core.errors import PerdureError
 from perdure.core.message import CALL_BLOCKS, texts
-from perdure.core.search import words_of
 from perdure.core.threads import ThreadRow
 
 SHAPE = 1  # how lines are made from a log; a projection of another shape is made again
@@ -158,6 +157,8 @@ def _tally(role: str, rows: Sequence[MessageRow]) -> Tally:
 
 def row_of(number: int, micros: int, body: bytes, digest: bytes, version: int | None) -> MessageRow:
     """The line of a message; without a version it keeps its payload itself."""
+    from perdure.core.search import words_of  # its patterns take longer to make than everything else here
+
     said = said_of(body)
     return MessageRow(
         number=number, micros=micros, version=version, id=said.id, role=said.role, node=said.node, run=said.run,

@@ -18,8 +18,9 @@ from typing import Protocol
 
 import msgspec
 
+from perdure.core.compression import zstd
 from perdure.core.digest import GENESIS
-from perdure.core.envelope import MAX_BODY, SMALL, zstd
+from perdure.core.envelope import MAX_BODY, SMALL
 
 FORMAT = 1
 MAGIC = b"perdure-export "

@@ -13,8 +13,9 @@ from typing import Any, get_args, get_origin
 import msgspec
 from msgspec import Raw
 
+from perdure.core.compression import zstd
 from perdure.core.entries import Entry
-from perdure.core.envelope import FORMAT, ZSTD, seal, unseal, zstd
+from perdure.core.envelope import FORMAT, ZSTD, seal, unseal
 from perdure.core.errors import InvalidInputError
 from perdure.core.identity import check_id, check_namespace, check_user
 from perdure.core.portable import Allowance, NotAnExport, unpacked

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 import msgspec
 from msgspec import Raw
@@ -97,7 +98,11 @@ class Pruning(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NO_RECORDS: tuple[Record, ...] = ()
-_decode = msgspec.msgpack.Decoder(Composed).decode
+
+
+@cache
+def _decoder() -> msgspec.msgpack.Decoder[Composed]:
+    return msgspec.msgpack.Decoder(Composed)
 
 
 def content_of(thread_id: str, record: Record) -> Composed:
@@ -105,7 +110,7 @@ def content_of(thread_id: str, record: Record) -> Composed:
     if snapshot_digest(record.chain, record.payload) != record.digest:
         raise EntryDamagedError(thread_id, record.version, "has a composed change that fails its digest")
     try:
-        content = _decode(unseal(record.payload))
+        content = _decoder().decode(unseal(record.payload))
     except (EnvelopeError, msgspec.DecodeError, RecursionError) as exc:
         raise EntryDamagedError(
             thread_id, record.version, f"has a composed change that cannot be read ({exc})"

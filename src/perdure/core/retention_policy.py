@@ -7,7 +7,6 @@ soon as one says so. `core/retention.py` applies a policy to the points of a sto
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
 from math import inf
 from typing import Literal, cast, get_args
 
@@ -116,14 +115,6 @@ class Retention(Rule, frozen=True, kw_only=True):
 def drops_messages(words: str) -> bool:
     """Whether a policy in words lets messages go with the states they lived in."""
     return words.endswith("messages: drop")
-
-
-EVERY = timedelta(minutes=30)  # between two routine points
-
-
-def is_due(last: datetime | None, now: datetime, every: timedelta = EVERY) -> bool:
-    """Whether it is time for a routine point, the newest one being that of `last` (S3.15)."""
-    return last is None or now - last >= every
 
 
 def policy_of(keep: object) -> Retention:

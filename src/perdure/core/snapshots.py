@@ -3,9 +3,10 @@
 The newest snapshot rolls: it is replaced once the changes after it weigh a quarter of the state, so that restoring the
 newest state folds little. Every now and then one stays as a landmark: when the changes since the landmark before it
 weigh twice the state. Where dropped snapshots stay on the disk for a while, they roll more rarely: once the changes
-weigh clearly more than the state, which those of a conversation that only grows never do. So restoring any old version
-reads no more than about three times the state, and all landmarks together weigh less than half the log. Changes weigh
-what they have unpacked: that is what folding them takes.
+weigh clearly more than the state, which those of a conversation that only grows never do, or once there are so many of
+them that folding them one by one takes longer than reading the state. So restoring any old version reads no more than
+about three times the state, and all landmarks together weigh less than half the log. Changes weigh what they have
+unpacked: that is what folding them takes.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from __future__ import annotations
 SMALLEST = 16 * 1024  # below this, folding the changes is as quick as reading a whole state
 _ROLLS_AT = 0.25  # the share of the state that the changes after the newest snapshot may weigh
 _RARELY = 1.25  # … where a snapshot that was dropped takes room until somebody cleans up
+_MANY, _OF_MANY = 450, 0.4  # so many changes may weigh less there
 
 
-def is_due(since: int, size: int, *, reuses_room: bool = True) -> bool:
-    """Whether the changes since the newest snapshot weigh enough for a new one of a state of this size."""
-    return since > SMALLEST and since > size * (_ROLLS_AT if reuses_room else _RARELY)
+def is_due(since: int, size: int, count: int = 0, *, reuses_room: bool = True) -> bool:
+    """Whether the `count` changes since the newest snapshot weigh enough for a new one of a state of this size."""
+    share = _ROLLS_AT if reuses_room else _OF_MANY if count >= _MANY else _RARELY
+    return since > SMALLEST and since > size * share
 
 
 def is_landmark(apart: int, size: int) -> bool:

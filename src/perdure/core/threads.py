@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from perdure.core.digest import GENESIS
@@ -22,6 +24,7 @@ class ThreadRow(msgspec.Struct, frozen=True, kw_only=True):
     status: str = IDLE
     head: int = 0
     state_version: int = 0  # the last version that changed the state
+    run: int = 0  # the version of the newest `run.started` entry, 0 when there is none
     head_digest: bytes = GENESIS
     last_checkpoint: str | None = None
     epoch: int = 0
@@ -101,3 +104,8 @@ def is_due(row: ThreadRow, now: int) -> bool:
     if row.lease_owner is not None:
         return row.lease_until <= now
     return row.wake_at is not None and row.wake_at <= now
+
+
+def is_among(row: ThreadRow, agents: Sequence[str] | None) -> bool:
+    """Whether a thread is one of these agents'; "" stands for threads without an agent, None for any."""
+    return agents is None or (row.agent or "") in agents

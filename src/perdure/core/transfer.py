@@ -16,7 +16,7 @@ import msgspec
 from perdure.core.blobs import checked
 from perdure.core.checkpoint import CheckpointRow
 from perdure.core.digest import GENESIS, body_of, snapshot_digest, verify_links
-from perdure.core.entries import Entry
+from perdure.core.entries import Entry, newest_run
 from perdure.core.errors import EntryDamagedError, LeaseHeldError, NotFoundError, ThreadExistsError
 from perdure.core.identity import ThreadKey
 from perdure.core.pruning import Record, content_of, is_blank, standing_for
@@ -54,6 +54,11 @@ class ThreadCopy(msgspec.Struct, frozen=True, kw_only=True):
     def inherited(self) -> int:
         """Up to which version its history came from parents."""
         return self.row.parent_version if self.row.parent_uid is not None else 0
+
+    @property
+    def run(self) -> int:
+        """The version of the newest run that was started in it, its parents' part aside; 0 when none was."""
+        return newest_run(self.between(self.inherited, self.row.head))
 
     def under(self, key: ThreadKey) -> ThreadCopy:
         """The same for another key, which may be another user's."""
@@ -130,7 +135,9 @@ def born(copy: ThreadCopy, free: Sequence[str]) -> ThreadRow:
     if not free:
         raise ThreadExistsError(copy.row.key.id)
     parent = copy.row.parent_uid if copy.inherited else None
-    return msgspec.structs.replace(copy.row, uid=free[0], lease_owner=None, lease_until=0, parent_uid=parent)
+    return msgspec.structs.replace(
+        copy.row, uid=free[0], run=copy.run, lease_owner=None, lease_until=0, parent_uid=parent
+    )
 
 
 def grown(standing: ThreadRow, copy: ThreadCopy) -> ThreadRow:
@@ -138,6 +145,7 @@ def grown(standing: ThreadRow, copy: ThreadCopy) -> ThreadRow:
     return msgspec.structs.replace(
         copy.row,
         uid=standing.uid,
+        run=copy.run or standing.run,
         created=standing.created,
         epoch=max(standing.epoch, copy.row.epoch),
         lease_owner=None,

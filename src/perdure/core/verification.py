@@ -195,7 +195,10 @@ def check_end(finder: Finder, row: ThreadRow, entries: Sequence[Entry]) -> None:
 
 def check_line(finder: Finder, row: ThreadRow, made: ThreadRow) -> None:
     """Compare the rest of a directory line with what follows from the log."""
-    words = {"state_version": "newest version of the state", "updated": "time", "last_checkpoint": "newest checkpoint"}
+    words = {
+        "state_version": "newest version of the state", "run": "newest run", "updated": "time",
+        "last_checkpoint": "newest checkpoint",
+    }  # fmt: skip
     for name, noun in words.items():
         stands, follows = getattr(row, name), getattr(made, name)
         if stands != follows:

@@ -202,6 +202,8 @@ def stamped(row: ThreadRow, write: Write) -> tuple[ThreadRow, list[Entry]]:
         rest = header_rest(new, write.write_id, idem_key, request)
         chain = link(chain, version, micros, rest, new.digest)
         state_version = version if new.kind in STATE_KINDS else state_version
+        if new.kind is EntryKind.RUN_STARTED:
+            row = msgspec.structs.replace(row, run=version)
         entries.append(_entry(new, write.write_id, version, micros, chain, idem_key, request))
     return _advanced(row, write, micros, version, state_version, chain), entries
 
@@ -315,9 +317,14 @@ def renewed(row: ThreadRow, epoch: int, until: int) -> ThreadRow:
 
 
 def released(row: ThreadRow, epoch: int, wake_at: int | None) -> ThreadRow:
-    """The row without its lease; raise `LeaseLostError` when it is another's by now."""
+    """The row without its lease; raise `LeaseLostError` when it is another's by now.
+
+    A timer that was set meanwhile stays, unless there is another: an answer that came must not be forgotten.
+    """
     _owned(row, epoch)
-    return msgspec.structs.replace(row, lease_owner=None, lease_until=0, wake_at=wake_at)
+    return msgspec.structs.replace(
+        row, lease_owner=None, lease_until=0, wake_at=row.wake_at if wake_at is None else wake_at
+    )
 
 
 def _owned(row: ThreadRow, epoch: int) -> None:

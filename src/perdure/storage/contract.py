@@ -82,6 +82,13 @@ class Storage(Protocol):
         """
         ...
 
+    async def keyed(self, key: ThreadKey, idem_key: str) -> Entry | None:
+        """The entry, with its payload, that a key stands on; None when there is no thread or no such key.
+
+        It finds what `append` would answer `again` for: a fork has keys of its own.
+        """
+        ...
+
     async def restore(self, key: ThreadKey, *, at: int | None = None, after: int | None = None) -> Restored | None:
         """Read what folding version `at` (None: the head) needs, in one transaction; None when there is no thread.
 
@@ -131,10 +138,10 @@ class Storage(Protocol):
     async def reindex(self, seen: ThreadRow, made: Derived) -> bool:
         """Put what was made from the log in the place of what is derived; False when the thread is not where it was.
 
-        That is: its line has another uid, head or head digest than `seen`. Head, state version, head digest, last
-        checkpoint and time of the line change, its checkpoint rows, rewinds and uses of large values are those of
-        `made`, snapshots after its head go. The log is not touched. Where all of it is read from the log anyway, it is
-        read again.
+        That is: its line has another uid, head or head digest than `seen`. Head, state version, newest run, head
+        digest, last checkpoint and time of the line change, its checkpoint rows, rewinds and uses of large values are
+        those of `made`, snapshots after its head go. The log is not touched. Where all of it is read from the log
+        anyway, it is read again.
         """
         ...
 
@@ -200,6 +207,10 @@ class Storage(Protocol):
         """The directory line of exactly this thread."""
         ...
 
+    async def line(self, uid: str) -> ThreadRow | None:
+        """The directory line of the thread with this uid, whoever owns it; None when it is gone."""
+        ...
+
     async def find(self, namespace: str, thread_id: str) -> list[ThreadRow]:
         """The threads of this id, whoever owns them; for callers that name no user."""
         ...
@@ -248,11 +259,20 @@ class Storage(Protocol):
         ...
 
     async def release(self, key: ThreadKey, epoch: int, *, wake_at: int | None = None) -> None:
-        """Give the lease back, and ask to be woken. Raises `LeaseLostError`, `NotFoundError`."""
+        """Give the lease back, and ask to be woken (None: a timer that was set meanwhile stays).
+
+        Raises `LeaseLostError`, `NotFoundError`.
+        """
         ...
 
-    async def due(self, namespace: str, now: int, limit: int = 100) -> list[ThreadRow]:
-        """Threads whose lease ran out or whose timer did, oldest first, found by an index."""
+    async def due(
+        self, namespace: str, now: int, limit: int = 100, agents: Sequence[str] | None = None, *, ahead: int = 0
+    ) -> list[ThreadRow]:
+        """Threads whose lease ran out or whose timer did, oldest first, found by an index.
+
+        With `agents`, only those whose agent is one of these; "" stands for threads without an agent. With `ahead`,
+        those too that will be due within so many microseconds.
+        """
         ...
 
     def watch(self, namespace: str) -> Watch:

@@ -19,7 +19,7 @@ from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected, Pr
 from perdure.core.ports import Silence, Telemetry
 from perdure.core.pruning import BLANK, Pruning, Record, check_current
 from perdure.core.seams import Rewind, Seams, check_there, within
-from perdure.core.threads import Lease, ThreadQuery, ThreadRow, is_due, listed
+from perdure.core.threads import Lease, ThreadQuery, ThreadRow, is_among, is_due, listed
 from perdure.core.transfer import ThreadCopy
 from perdure.core.writes import (
     Appended,
@@ -159,6 +159,12 @@ class MemoryStorage:
         self._by_key[row.key] = row.uid
         log = self._logs[row.uid] = _Log(row)
         return log
+
+    async def keyed(self, key: ThreadKey, idem_key: str) -> Entry | None:
+        with self._open():
+            log = self._log(key)
+            version = log.keys.get(idem_key) if log else None
+            return log.at(version) if log and version else None
 
     async def restore(self, key: ThreadKey, *, at: int | None = None, after: int | None = None) -> Restored | None:
         with self._open():
@@ -301,6 +307,11 @@ class MemoryStorage:
             log = self._log(key)
             return log.row if log else None
 
+    async def line(self, uid: str) -> ThreadRow | None:
+        with self._open():
+            log = self._logs.get(uid)
+            return log.row if log and self._by_key.get(log.row.key) == uid else None
+
     async def find(self, namespace: str, thread_id: str) -> list[ThreadRow]:
         with self._open():
             return [log.row for log in self._visible(namespace, None) if log.row.key.id == thread_id]
@@ -427,10 +438,12 @@ class MemoryStorage:
             log.row = change(log.row)
             return log.row
 
-    async def due(self, namespace: str, now: int, limit: int = 100) -> list[ThreadRow]:
+    async def due(
+        self, namespace: str, now: int, limit: int = 100, agents: Sequence[str] | None = None, *, ahead: int = 0
+    ) -> list[ThreadRow]:
         with self._open():
-            rows = [log.row for log in self._visible(namespace, None) if is_due(log.row, now)]
-            return sorted(rows, key=_due_at)[:limit]
+            rows = [log.row for log in self._visible(namespace, None) if is_due(log.row, now + ahead)]
+            return sorted((row for row in rows if is_among(row, agents)), key=_due_at)[:limit]
 
     def watch(self, namespace: str) -> Watch:
         self._check_open()

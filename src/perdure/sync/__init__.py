@@ -5,7 +5,8 @@ Every call drives the one implementation in place: no loop, no thread, no hop. T
 
 from __future__ import annotations
 
+from perdure.sync.run import Run
 from perdure.sync.store import Perdure
 from perdure.sync.thread import Thread
 
-__all__ = ["Perdure", "Thread"]
+__all__ = ["Perdure", "Run", "Thread"]

@@ -29,10 +29,11 @@ from perdure.storage.baton import Baton
 from perdure.storage.contract import Migrate
 from perdure.storage.drive import drive
 from perdure.sync.driver import Driver
+from perdure.sync.running import Running
 from perdure.sync.thread import Thread, held
 
 
-class Perdure:
+class Perdure(Running):
     """`perdure.Perdure` for synchronous code: a plain context manager."""
 
     def __init__(self, store: app.Perdure, baton: Baton) -> None:

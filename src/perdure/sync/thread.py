@@ -5,23 +5,31 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perdure.app.branches import Branch
+from perdure.app.rerunning import Effects
 from perdure.app.thread import PathLike, ThreadInfo
 from perdure.app.travelling import OnFailure
 from perdure.checkpoints.newest import Latest
 from perdure.checkpoints.pruning import Pruned
 from perdure.checkpoints.repairing import Repaired
 from perdure.checkpoints.travel import Rewinding, TimelineItem
-from perdure.core.checkpoint import Checkpoint
+from perdure.core.checkpoint import EVERY, Checkpoint
 from perdure.core.comparison import Comparison
 from perdure.core.entries import Entry
+from perdure.core.resume import Unfinished
 from perdure.core.retention import Plan
-from perdure.core.retention_policy import EVERY, Retention
+from perdure.core.retention_policy import Retention
 from perdure.core.verification import Report
 from perdure.core.weights import ThreadSizes
+from perdure.sync.run import SyncBlock
 from perdure.sync.talking import Talking
+
+if TYPE_CHECKING:
+    from perdure.runtime.infos import RunInfo
+    from perdure.runtime.models import ModelRequest
+    from perdure.runtime.streaming import Chunk
 
 _ABSENT: Any = object()
 
@@ -53,6 +61,39 @@ class Thread(Talking):
                 messages=messages,
             )
         )  # fmt: skip
+
+    def run(
+        self,
+        key: str | None = None,
+        input: Any = None,
+        *,
+        unfinished: Unfinished = "resume",
+        wait: float | None = None,
+    ) -> SyncBlock:
+        """Run code in this thread: `with thread.run(key="turn-7") as run:`. What it did is not done again."""
+        return SyncBlock(self._thread.run(key, input, unfinished=unfinished, wait=wait), self._run)
+
+    def seen(self, ref: object = None) -> ModelRequest:
+        """Exactly what the model saw at the newest `run.model` call up to a ref; None is now."""
+        return self._run(self._thread.seen(ref))
+
+    def streamed(self, after: int = 0) -> list[Chunk]:
+        """What `run.stream` gave in this thread after a version."""
+        return self._run(self._thread.streamed(after))
+
+    def rerun(
+        self,
+        ref: object = None,
+        *,
+        agent: str | None = None,
+        set: Mapping[Any, object] | None = None,
+        to: str | None = None,
+        effects: Effects = "recorded",
+        times: int = 1,
+    ) -> list[RunInfo]:
+        """Do the run that a ref belongs to again from there, on a fork, and return how far each one came."""
+        again = self._thread.rerun(ref, agent=agent, set=set, to=to, effects=effects, times=times)
+        return self._run(again)
 
     def routine(
         self,

@@ -52,6 +52,19 @@ class Looking(Player):
         wanted = [line for line in lines if line.version > after and (kinds is None or line.kind in kinds)]
         equal([entry.payload for entry in found or []], [line.payload for line in wanted[:limit]])
 
+    @rule(key=keys, idem_key=st.sampled_from(["k", "K", "x"]))
+    def keyed(self, key: ThreadKey, idem_key: str) -> None:
+        found, told = self.both(self.storage.keyed(key, idem_key), lambda: self.model.keyed(key, idem_key))
+        equal(found and (found.version, found.payload), told and (told.version, told.payload))
+
+    @rule(which=small)
+    def line(self, which: int) -> None:
+        """Of a thread that may be deleted by now."""
+        uids = ["nobody", *(uid for _, _, uid in self.writes), *(row.uid for _, _, row in self.forks)]
+        uid = uids[-1 - which % len(uids)]
+        found, told = self.both(self.storage.line(uid), lambda: self.model.line(uid))
+        equal(found and plain(found), told)
+
     @rule(key=keys, at=st.none() | small, back=st.none() | small, limit=limits)
     def headers(self, key: ThreadKey, at: int | None, back: int | None, limit: int) -> None:
         until = None if back is None else self.clock.now() - back * SECOND

@@ -68,6 +68,15 @@ class Thread:
     def state_version(self) -> int:
         return max((line.version for line in self.lines if line.kind in STATE_KINDS), default=0)
 
+    @property
+    def own(self) -> list[Line]:
+        """What came after its parents' part."""
+        return [line for line in self.lines if line.version > self.row.parent_version]
+
+    @property
+    def run(self) -> int:
+        return max((line.version for line in self.own if line.kind is EntryKind.RUN_STARTED), default=0)
+
 
 class Model:
     """The contract, played on dicts."""
@@ -232,8 +241,8 @@ class Model:
         return Lease(owner=str(row.lease_owner), epoch=epoch, until=max(row.lease_until, until))
 
     def release(self, key: ThreadKey, epoch: int, wake_at: int | None) -> None:
-        self._leased(key, epoch)
-        self._change(key, lease_owner=None, lease_until=0, wake_at=wake_at)
+        row = self._leased(key, epoch)
+        self._change(key, lease_owner=None, lease_until=0, wake_at=row.wake_at if wake_at is None else wake_at)
 
     def _leased(self, key: ThreadKey, epoch: int) -> ThreadRow:
         row = self._thread(key).row
@@ -250,15 +259,23 @@ class Model:
         thread = self.threads[key]
         thread.row = msgspec.structs.replace(thread.row, **fields)
 
-    def due(self, namespace: str, now: int) -> list[tuple[int, ThreadKey]]:
+    def due(self, namespace: str, now: int, agents: list[str] | None) -> list[tuple[int, ThreadKey]]:
         """When each due thread became due, oldest first."""
         found: list[tuple[int, ThreadKey]] = []
         for key, thread in self.threads.items():
             row = thread.row
             at = row.lease_until if row.lease_owner is not None else row.wake_at
-            if key.namespace == namespace and at is not None and at <= now:
+            asked = agents is None or (row.agent or "") in agents
+            if key.namespace == namespace and at is not None and at <= now and asked:
                 found.append((at, key))
         return sorted(found, key=lambda each: each[0])
+
+    def keyed(self, key: ThreadKey, idem_key: str) -> Line | None:
+        lines = self.threads[key].own if key in self.threads else []
+        return next((line for line in lines if line.key == idem_key), None)
+
+    def line(self, uid: str) -> ThreadRow | None:
+        return next((thread.row for thread in self.threads.values() if thread.row.uid == uid), None)
 
     def list_threads(self, query: ThreadQuery) -> list[ThreadRow]:
         rows = [thread.row for thread in self.threads.values() if _is_listed(thread.row, query)]
@@ -318,6 +335,7 @@ def _patched(thread: Thread, write: Write, now: int) -> ThreadRow:
         thread.row,
         head=len(thread.lines),
         state_version=thread.state_version,
+        run=thread.run,
         last_checkpoint=last,
         updated=now,
         **changes,

@@ -31,7 +31,10 @@ KEYS = [
     *(ThreadKey("", "bob", name) for name in ("t", "T")),
     *(ThreadKey("", "", "t"), ThreadKey("other", "alice", "t")),
 ]
-KINDS = [EntryKind.STATE_UPDATED, EntryKind.MESSAGE_ADDED, EntryKind.STATE_SAVED, EntryKind.TOOL_FAILED]
+KINDS = [
+    *(EntryKind.STATE_UPDATED, EntryKind.MESSAGE_ADDED, EntryKind.STATE_SAVED, EntryKind.TOOL_FAILED),
+    EntryKind.RUN_STARTED,
+]
 METADATA: list[dict[str, Any]] = [{}, {"a": 1}, {"a": True}, {"a": 1.0}, {"$.x": "1"}, {"a'; --": None, "a": 1}]
 PATCHES = [
     NO_PATCH,
@@ -119,10 +122,11 @@ class Player(RuleBasedStateMachine):
     def same(self, work: Coroutine[Any, Any, Any], told: Callable[[], Any]) -> None:
         equal(*self.both(work, told))
 
-    @rule()
-    def due(self) -> None:
+    @rule(agents=st.sampled_from([None, None, [""], ["bot"], ["bot", ""], []]))
+    def due(self, agents: list[str] | None) -> None:
         now = self.clock.now()
-        answer, expected = self.both(self.storage.due("", now), lambda: self.model.due("", now))
+        work = self.storage.due("", now, agents=agents)
+        answer, expected = self.both(work, lambda: self.model.due("", now, agents))
         assert answer is not None
         equal({row.key for row in answer}, {key for _, key in expected})
         times = [row.lease_until if row.lease_owner is not None else row.wake_at for row in answer]
@@ -146,7 +150,7 @@ class Player(RuleBasedStateMachine):
     def everything_is_equal(self) -> None:
         for key in {*KEYS, *self.model.threads}:
             self.verify(key)
-        self.due()
+        self.due(None)
         listed = self.run(self.storage.threads(ThreadQuery(limit=99)))
         equal([plain(row) for row in listed], self.model.list_threads(ThreadQuery(limit=99)))
 

@@ -229,6 +229,10 @@ class BackgroundStorage:
     def migration(self) -> Sequence[str]:
         return self._inner.migration()
 
+    async def keyed(self, key: ThreadKey, idem_key: str) -> Entry | None:
+        await self._settled(key)
+        return await self._inner.keyed(key, idem_key)
+
     async def restore(self, key: ThreadKey, *, at: int | None = None, after: int | None = None) -> Restored | None:
         await self._settled(key)
         return await self._inner.restore(key, at=at, after=after)
@@ -320,6 +324,10 @@ class BackgroundStorage:
         await self._settled(key)
         return await self._inner.thread(key)
 
+    async def line(self, uid: str) -> ThreadRow | None:
+        await self._wait()
+        return await self._inner.line(uid)
+
     async def find(self, namespace: str, thread_id: str) -> list[ThreadRow]:
         await self._wait()
         return await self._inner.find(namespace, thread_id)
@@ -353,9 +361,11 @@ class BackgroundStorage:
     async def release(self, key: ThreadKey, epoch: int, *, wake_at: int | None = None) -> None:
         await self._alone(key, lambda: self._inner.release(key, epoch, wake_at=wake_at))
 
-    async def due(self, namespace: str, now: int, limit: int = 100) -> list[ThreadRow]:
+    async def due(
+        self, namespace: str, now: int, limit: int = 100, agents: Sequence[str] | None = None, *, ahead: int = 0
+    ) -> list[ThreadRow]:
         await self._wait()
-        return await self._inner.due(namespace, now, limit)
+        return await self._inner.due(namespace, now, limit, agents, ahead=ahead)
 
     def watch(self, namespace: str) -> Watch:
         return self._inner.watch(namespace)

@@ -264,11 +264,13 @@ def _moved(row: ThreadRow, entries: tuple[Header, ...]) -> ThreadRow:
     if not entries:
         return row
     states = [each.version for each in entries if each.kind in STATE_KINDS]
+    runs = [each.version for each in entries if each.kind is EntryKind.RUN_STARTED]
     last = entries[-1]
     return msgspec.structs.replace(
         row,
         head=last.version,
         state_version=states[-1] if states else row.state_version,
+        run=runs[-1] if runs else row.run,
         head_digest=last.chain,
         updated=last.micros,
     )

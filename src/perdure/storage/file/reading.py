@@ -7,10 +7,11 @@ from itertools import islice
 
 from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, each_once, matches, without_left
 from perdure.core.entries import Entry, EntryKind
+from perdure.core.errors import EntryDamagedError
 from perdure.core.identity import ThreadKey
 from perdure.core.pruning import Record
 from perdure.core.seams import NO_SEAMS, Seams
-from perdure.core.threads import ThreadQuery, ThreadRow, is_due, listed
+from perdure.core.threads import ThreadQuery, ThreadRow, is_among, is_due, listed
 from perdure.core.writes import Restored, Sizes, Snapshot, base_of
 from perdure.storage.file import files, forks, leases
 from perdure.storage.file.blobs import Blobs
@@ -19,6 +20,13 @@ from perdure.storage.file.lines import checkpoint_of, entry_of
 from perdure.storage.file.log import Log
 from perdure.storage.file.logs import HIDDEN, THREADS, Logs
 from perdure.storage.file.snapshots import Snapshots
+
+
+def keyed(logs: Logs, key: ThreadKey, idem_key: str) -> Entry | None:
+    """The keyed of the contract."""
+    with logs.reading(logs.folder(key)) as log:
+        version = log.index.keys.get(idem_key) if log else None
+        return log.contents.entries([log.index.header(version)])[0] if log and version else None
 
 
 def restore(logs: Logs, key: ThreadKey, at: int | None, after: int | None) -> Restored | None:
@@ -158,6 +166,22 @@ def thread(logs: Logs, key: ThreadKey) -> ThreadRow | None:
         return log.row if log else None
 
 
+def line(logs: Logs, uid: str) -> ThreadRow | None:
+    """The line of the contract: of other threads only the first line of the log is read."""
+    damaged: list[EntryDamagedError] = []
+    for folder in logs.folders():
+        try:
+            row = _row(logs, folder) if logs.holds(folder, uid) else None
+        except EntryDamagedError as exc:
+            damaged.append(exc)
+            continue
+        if row is not None and row.uid == uid:
+            return row
+    if damaged:
+        raise damaged[0]  # it may be the one that was asked for: that is not gone
+    return None
+
+
 def find(logs: Logs, namespace: str, thread_id: str) -> list[ThreadRow]:
     """The find of the contract."""
     return [log.row for log in logs.all() if log.row.key.id == thread_id and log.row.key.namespace == namespace]
@@ -174,13 +198,13 @@ def namespaces(logs: Logs) -> list[str]:
     return sorted({log.row.key.namespace for log in logs.all()})
 
 
-def due(logs: Logs, namespace: str, now: int, limit: int) -> list[ThreadRow]:
+def due(logs: Logs, namespace: str, now: int, limit: int, agents: Sequence[str] | None) -> list[ThreadRow]:
     """The due of the contract: one small file is read per thread, a log only where that file says to look."""
     rows: list[ThreadRow] = []
     for folder in logs.folders():
         look_at = leases.read(logs.disk, folder, folder, 0).look_at
         row = _row(logs, folder) if look_at is not None and look_at <= now else None
-        if row is not None and row.key.namespace == namespace and is_due(row, now):
+        if row is not None and row.key.namespace == namespace and is_due(row, now) and is_among(row, agents):
             rows.append(row)
     return sorted(rows, key=lambda row: leases.due_at(row) or 0)[:limit]
 

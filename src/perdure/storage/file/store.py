@@ -1,7 +1,7 @@
 """A folder of readable files that keeps the whole contract, for tests and small tools.
 
-One thread's operations cost what they touch. Listings over many threads, `due` and `find` look into each thread's
-folder (index and lease, never a body): right for hundreds of threads, not for a hundred thousand.
+One thread's operations cost what they touch. Listings over many threads, `due`, `find` and `line` look into each
+thread's folder (index and lease, never a body): right for hundreds of threads, not for a hundred thousand.
 """
 
 from __future__ import annotations
@@ -74,6 +74,9 @@ class FileStorage:
     async def append(self, write: Write) -> Appended:
         return await self._port.run(lambda: writing.append(self._logs, self._blobs, write))
 
+    async def keyed(self, key: ThreadKey, idem_key: str) -> Entry | None:
+        return await self._port.run(lambda: reading.keyed(self._logs, key, idem_key))
+
     async def restore(self, key: ThreadKey, *, at: int | None = None, after: int | None = None) -> Restored | None:
         return await self._port.run(lambda: reading.restore(self._logs, key, at, after))
 
@@ -145,6 +148,9 @@ class FileStorage:
     async def thread(self, key: ThreadKey) -> ThreadRow | None:
         return await self._port.run(lambda: reading.thread(self._logs, key))
 
+    async def line(self, uid: str) -> ThreadRow | None:
+        return await self._port.run(lambda: reading.line(self._logs, uid))
+
     async def find(self, namespace: str, thread_id: str) -> list[ThreadRow]:
         return await self._port.run(lambda: reading.find(self._logs, namespace, thread_id))
 
@@ -177,9 +183,11 @@ class FileStorage:
     async def _change(self, key: ThreadKey, change: RowChange) -> ThreadRow:
         return await self._port.run(lambda: writing.change_lease(self._logs, key, change))
 
-    async def due(self, namespace: str, now: int, limit: int = 100) -> list[ThreadRow]:
+    async def due(
+        self, namespace: str, now: int, limit: int = 100, agents: Sequence[str] | None = None, *, ahead: int = 0
+    ) -> list[ThreadRow]:
         """Threads whose lease or timer ran out, oldest first; found by a scan of the small lease files."""
-        return await self._port.run(lambda: reading.due(self._logs, namespace, now, limit))
+        return await self._port.run(lambda: reading.due(self._logs, namespace, now + ahead, limit, agents))
 
     def watch(self, namespace: str) -> Watch:
         return PollingWatch(self._port.pause)

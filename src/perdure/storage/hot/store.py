@@ -96,6 +96,9 @@ class HotStorage:
             await cache.push(write, done)
         return done
 
+    async def keyed(self, key: ThreadKey, idem_key: str) -> Entry | None:
+        return await self._inner.keyed(key, idem_key)
+
     async def restore(self, key: ThreadKey, *, at: int | None = None, after: int | None = None) -> Restored | None:
         if at is not None or after is not None:
             # What is new after a known version is a small indexed read: asking two places for it would take longer.
@@ -214,6 +217,9 @@ class HotStorage:
     async def thread(self, key: ThreadKey) -> ThreadRow | None:
         return await self._inner.thread(key)
 
+    async def line(self, uid: str) -> ThreadRow | None:
+        return await self._inner.line(uid)
+
     async def find(self, namespace: str, thread_id: str) -> list[ThreadRow]:
         return await self._inner.find(namespace, thread_id)
 
@@ -249,8 +255,10 @@ class HotStorage:
     async def release(self, key: ThreadKey, epoch: int, *, wake_at: int | None = None) -> None:
         await self._inner.release(key, epoch, wake_at=wake_at)
 
-    async def due(self, namespace: str, now: int, limit: int = 100) -> list[ThreadRow]:
-        return await self._inner.due(namespace, now, limit)
+    async def due(
+        self, namespace: str, now: int, limit: int = 100, agents: Sequence[str] | None = None, *, ahead: int = 0
+    ) -> list[ThreadRow]:
+        return await self._inner.due(namespace, now, limit, agents, ahead=ahead)
 
     def watch(self, namespace: str) -> Watch:
         return self._inner.watch(namespace)

@@ -14,7 +14,7 @@ import msgspec
 
 from perdure.core.checkpoint import CheckpointMark
 from perdure.core.digest import header_rest
-from perdure.core.entries import STATE_KINDS, NewEntry
+from perdure.core.entries import STATE_KINDS, EntryKind, NewEntry
 from perdure.core.threads import NO_PATCH, ThreadPatch
 from perdure.core.writes import Write
 from perdure.storage.mysql.dialect import SERVER_NOW
@@ -76,7 +76,7 @@ class Phrases:
     def changes(self, write: Write, at: int, moment: str) -> Phrase:
         """What of the line changes with an entry, besides its head."""
         is_last = at == len(write.entries) - 1
-        changes = [*_state_changes(write.entries[at]), *(self._other_changes(write, moment) if is_last else ())]
+        changes = [*_entry_changes(write.entries[at]), *(self._other_changes(write, moment) if is_last else ())]
         return "".join(f", {text}" for text, _ in changes), tuple(value for _, given in changes for value in given)
 
     def _other_changes(self, write: Write, moment: str) -> Iterator[Phrase]:
@@ -106,9 +106,11 @@ def link(write: Write, at: int) -> tuple[bytes, bytes]:
     return header_rest(entry, write.write_id, *_key(write, at)), entry.digest
 
 
-def _state_changes(entry: NewEntry) -> Iterator[Phrase]:
+def _entry_changes(entry: NewEntry) -> Iterator[Phrase]:
     if entry.kind in STATE_KINDS:
         yield "head_state_version = head", ()
+    if entry.kind is EntryKind.RUN_STARTED:
+        yield "run_version = head", ()
 
 
 def _patched(patch: ThreadPatch) -> Iterator[Phrase]:

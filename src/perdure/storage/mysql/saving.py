@@ -27,7 +27,7 @@ from perdure.storage.sql.writing import Answer
 _MOST = 16  # entries in one text
 _LINE_AT, _MOVED_AT = 2, -2  # where in the results the line is, and the last move of the head
 _DIGEST_AT = 11  # where in the line the digest of the head is
-# One column for the whole line: a driver in Python takes longer to read 22 of them than the server to save.
+# One column for the whole line: a driver in Python takes longer to read 24 of them than the server to save.
 _LINE = "SELECT JSON_ARRAY({columns}, {now}) FROM {thread} WHERE name_key = ? FOR UPDATE"
 _HEAD = "SET @perdure_head = (SELECT head FROM {thread} t WHERE name_key = ?"
 _NOT_AGAIN = """ AND NOT EXISTS (SELECT 1 FROM {entry} e WHERE e.write_id = ?

@@ -83,6 +83,14 @@ async def pieces(tx: Transaction, stored: StoredThread, at: int) -> list[tuple[S
     return list(zip(owners, cut, strict=True))
 
 
+async def keyed(tx: Transaction, key: ThreadKey, idem_key: str) -> Entry | None:
+    """The keyed of the contract."""
+    rows = await tx.rows(tx.sql.KEYED, (bytes.fromhex(key.digest()), idem_key))
+    if not rows and tx.sql.dialect.doubts_indexes:
+        await thread(tx, key)  # a thread that is damaged is not one without the key
+    return entry_of(rows[0]) if rows else None
+
+
 async def restore(
     tx: Transaction, key: ThreadKey, at: int | None, after: int | None
 ) -> tuple[StoredThread, Restored] | None:
@@ -332,6 +340,12 @@ async def written_at(tx: Transaction, stored: StoredThread, first: int) -> list[
     return [*written_together(found)]  # type: ignore[list-item]
 
 
+async def line(tx: Transaction, uid: str) -> ThreadRow | None:
+    """The line of the contract."""
+    rows = await tx.rows(tx.sql.LINE, (uid,))
+    return thread_of(rows[0]).row if rows else None
+
+
 async def find(tx: Transaction, namespace: str, thread_id: str) -> list[ThreadRow]:
     """The find of the contract."""
     return [thread_of(row).row for row in await tx.rows(tx.sql.THREADS_BY_ID, (namespace, thread_id))]
@@ -363,10 +377,16 @@ async def threads(tx: Transaction, query: ThreadQuery) -> list[ThreadRow]:
     return found[: query.limit]
 
 
-async def due(tx: Transaction, namespace: str, now: int, limit: int) -> list[ThreadRow]:
+async def due(
+    tx: Transaction, namespace: str, now: int, limit: int, agents: Sequence[str] | None, ahead: int
+) -> list[ThreadRow]:
     """The due of the contract."""
-    now = await tx.moment(now)
-    return [thread_of(row).row for row in await tx.rows(tx.sql.DUE, (namespace, now, namespace, now, limit))]
+    if agents is not None and not agents:
+        return []
+    now = await tx.moment(now) + ahead
+    condition, named = tx.sql.dialect.among(" AND coalesce(agent, '')", agents) if agents else ("", ())
+    part = (namespace, now, *named)
+    return [thread_of(row).row for row in await tx.rows(tx.sql.due(condition), (*part, *part, limit))]
 
 
 async def blobs(tx: Transaction, scope: bytes, digests: Sequence[bytes]) -> dict[bytes, bytes]:

@@ -38,7 +38,7 @@ class StoredThread(msgspec.Struct, frozen=True):
 _Moment = Annotated[int, msgspec.Meta(ge=0, le=MAX_MICROS)]
 _Line = tuple[
     int, str, str, str, str, str | None, str | None, str, str, int, int, bytes, str | None, int, str | None, int,
-    int | None, int, str | None, int, _Moment, _Moment, str | None,
+    int | None, int, str | None, int, _Moment, _Moment, str | None, int,
 ]  # fmt: skip
 
 
@@ -66,6 +66,7 @@ def thread_of(row: Row) -> StoredThread:
         created=row[20],
         updated=row[21],
         metadata=from_json(row[22].encode()) if row[22] else b"",
+        run=row[23],
     )
     return StoredThread(row[0], line)
 
@@ -86,7 +87,7 @@ def thread_values(row: ThreadRow) -> Row:
         row.uid, bytes.fromhex(row.key.digest()), row.key.namespace, row.key.user, row.key.id, row.name, row.agent,
         tags_text(row.tags), row.status, row.head, row.state_version, row.head_digest, row.last_checkpoint, row.epoch,
         row.lease_owner, row.lease_until, row.wake_at, row.attempts, row.parent_uid, row.parent_version, row.created,
-        row.updated, metadata_text(row.metadata),
+        row.updated, metadata_text(row.metadata), row.run,
     )  # fmt: skip
 
 

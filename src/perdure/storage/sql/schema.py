@@ -128,6 +128,8 @@ CREATE TABLE {t}composed (
 """
 
 _METADATA = "ALTER TABLE {t}thread ADD COLUMN metadata {text}"  # what is known of a thread, as JSON
+# Version of the newest `run.started` entry. Nothing started a run before this step.
+_RUN = "ALTER TABLE {t}thread ADD COLUMN run_version {int} NOT NULL DEFAULT 0"
 
 _MESSAGE = """
 CREATE TABLE {t}message (
@@ -222,8 +224,8 @@ STEPS: tuple[SchemaStep, ...] = (
     # A release that deletes a thread and leaves its lines behind must not write here.
     SchemaStep(
         number=3,
-        why="lines of messages, read off the logs, and their words",
-        parts=(_METADATA, _MESSAGE, _PROJECTION, *_MESSAGE_INDEXES, _word_index),
+        why="lines of messages, read off the logs, and their words; runs",
+        parts=(_METADATA, _RUN, _MESSAGE, _PROJECTION, *_MESSAGE_INDEXES, _word_index),
         min_reader=3,
         min_writer=3,
     ),

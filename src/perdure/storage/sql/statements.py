@@ -33,7 +33,7 @@ class Statements:
         self.thread_columns = (
             f"row, uid, namespace, {dialect.user_read}, id, name, agent, tags, status, head, head_state_version, "
             "head_digest, last_checkpoint, epoch, lease_owner, lease_until, wake_at, attempts, parent, parent_version, "
-            "created_at, updated_at, metadata"
+            "created_at, updated_at, metadata, run_version"
         ).replace("row,", '"row",', 1)
         self._mark_columns = (
             'c.id, c.kind, c.status, c.note, c.agent, c.metadata, c.version, c."row" & 4294967295, c.parent, c.at, '
@@ -70,6 +70,7 @@ WHERE namespace = ? AND user_id = ? AND id = ? AND name_key IS NOT NULL"""
         # The directory line of a thread by uid, also of one that only forks can see.
         self.THREAD_BY_UID = f"SELECT {columns} FROM {thread} WHERE uid = ?"
         self.THREAD_BY_UID_LOCKED = self.THREAD_BY_UID + self.dialect.lock
+        self.LINE = self.THREAD_BY_UID + " AND name_key IS NOT NULL"
 
         # All threads of one id, whoever owns them.
         self.THREADS_BY_ID = f"""SELECT {columns} FROM {thread}
@@ -77,18 +78,19 @@ WHERE namespace = ? AND id = ? AND name_key IS NOT NULL ORDER BY user_id"""
 
         self.INSERT_THREAD = f"""INSERT INTO {thread} (uid, name_key, namespace, user_id, id, name, agent, tags,
   status, head, head_state_version, head_digest, last_checkpoint, epoch, lease_owner, lease_until, wake_at, attempts,
-  parent, parent_version, created_at, updated_at, metadata)
-VALUES (?, ?, ?, {self.dialect.user_bound}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+  parent, parent_version, created_at, updated_at, metadata, run_version)
+VALUES (?, ?, ?, {self.dialect.user_bound}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
         self.THREAD_ROW = f'SELECT "row" FROM {thread} WHERE uid = ?'
 
         # The head moves; nothing else of the line changes.
         self.MOVE_HEAD = f"""UPDATE {thread}
-SET head = ?, head_state_version = ?, head_digest = ?, last_checkpoint = ?, lease_until = ?, updated_at = ?
+SET head = ?, head_state_version = ?, run_version = ?, head_digest = ?, last_checkpoint = ?, lease_until = ?,
+  updated_at = ?
 WHERE "row" = ?"""
 
         # The head moves, if the line still is what this process knows: a save without reading it first.
         self.MOVE_KNOWN_HEAD = f"""UPDATE {thread}
-SET head = ?, head_state_version = ?, head_digest = ?, last_checkpoint = ?, updated_at = ?
+SET head = ?, head_state_version = ?, run_version = ?, head_digest = ?, last_checkpoint = ?, updated_at = ?
 WHERE "row" = ? AND uid = ? AND head = ? AND head_digest = ? AND epoch = ? AND lease_owner IS NULL AND wake_at IS NULL
   AND name_key IS NOT NULL"""
 
@@ -98,14 +100,17 @@ SET name = ?, agent = ?, tags = ?, status = ?, epoch = ?, lease_owner = ?, lease
   metadata = ?
 WHERE "row" = ?"""
 
-        # Threads that somebody should look at: each part by its own index.
-        self.DUE = f"""SELECT {columns} FROM (
+    @cache  # noqa: B019
+    def due(self, agents: str = "") -> str:
+        """Threads that somebody should look at, each part by its own index; `agents` is a condition, or none."""
+        thread = self.dialect.table("thread")
+        return self.dialect.bound(f"""SELECT {self.thread_columns} FROM (
   SELECT t.*, t.lease_until AS due_at FROM {thread} t
-  WHERE namespace = ? AND lease_owner IS NOT NULL AND lease_until <= ? AND name_key IS NOT NULL
+  WHERE namespace = ? AND lease_owner IS NOT NULL AND lease_until <= ? AND name_key IS NOT NULL{agents}
   UNION ALL
   SELECT t.*, t.wake_at AS due_at FROM {thread} t
-  WHERE namespace = ? AND wake_at IS NOT NULL AND wake_at <= ? AND lease_owner IS NULL AND name_key IS NOT NULL
-) AS due ORDER BY due_at LIMIT ?"""
+  WHERE namespace = ? AND wake_at IS NOT NULL AND wake_at <= ? AND lease_owner IS NULL AND name_key IS NOT NULL{agents}
+) AS due ORDER BY due_at LIMIT ?""")
 
     @cache  # noqa: B019  # a handful of texts, as many as there are kinds of questions
     def threads(self, whose: str) -> str:
@@ -123,6 +128,11 @@ ORDER BY {newest.replace(",", " DESC,")} DESC LIMIT ?""")
         # The entry a key stands for.
         self.ENTRY_BY_KEY = f"""SELECT "row" & 4294967295, request FROM {entry}
 WHERE {self.dialect.thread_of_entry} = ? AND idem_key = ?"""
+
+        # The same with everything, for a thread that can be seen.
+        self.KEYED = f"""SELECT {_ENTRY_COLUMNS}, payload FROM {entry}
+WHERE {self.dialect.thread_of_entry} = (SELECT t."row" FROM {self.dialect.table("thread")} t WHERE t.name_key = ?)
+  AND idem_key = ?"""
 
         # The first entry of a write among newer ones, for a retry.
         self.ENTRY_BY_WRITE = f"""SELECT "row" & 4294967295 FROM {entry}

@@ -59,6 +59,9 @@ class SqlStorage:
     async def _append(self, write: Write, known: StoredThread | None, landed: Landed[Answer]) -> Answer:
         return await self._run.write(lambda tx: writing.append(tx, write, known), landed)
 
+    async def keyed(self, key: ThreadKey, idem_key: str) -> Entry | None:
+        return await self._run.read(lambda tx: reading.keyed(tx, key, idem_key), alone=True)
+
     async def restore(self, key: ThreadKey, *, at: int | None = None, after: int | None = None) -> Restored | None:
         found = await self._run.read(lambda tx: reading.restore(tx, key, at, after))
         if found is None:
@@ -139,6 +142,9 @@ class SqlStorage:
         self._remember(key, stored)
         return stored.row
 
+    async def line(self, uid: str) -> ThreadRow | None:
+        return await self._run.read(lambda tx: reading.line(tx, uid), alone=True)
+
     async def find(self, namespace: str, thread_id: str) -> list[ThreadRow]:
         return await self._run.read(lambda tx: reading.find(tx, namespace, thread_id), alone=True)
 
@@ -173,6 +179,7 @@ class SqlStorage:
 
     async def release(self, key: ThreadKey, epoch: int, *, wake_at: int | None = None) -> None:
         await self._change(key, 0, lambda row, _: released(row, epoch, wake_at))
+        self._known.pop(key, None)  # a run that waits for a person costs no memory here
 
     async def _change(self, key: ThreadKey, now: int, change: LineChange) -> ThreadRow:
         async def job(tx: Transaction) -> ThreadRow:
@@ -186,8 +193,10 @@ class SqlStorage:
     async def _announce(self, tx: Transaction, namespace: str) -> None:
         """Wake those who wait for this namespace when the transaction commits, where the database can."""
 
-    async def due(self, namespace: str, now: int, limit: int = 100) -> list[ThreadRow]:
-        return await self._run.read(lambda tx: reading.due(tx, namespace, now, limit), alone=True)
+    async def due(
+        self, namespace: str, now: int, limit: int = 100, agents: Sequence[str] | None = None, *, ahead: int = 0
+    ) -> list[ThreadRow]:
+        return await self._run.read(lambda tx: reading.due(tx, namespace, now, limit, agents, ahead), alone=True)
 
     async def blobs(self, key: ThreadKey, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         return await self._run.read(lambda tx: reading.blobs(tx, scope_of(key), digests), alone=True)

@@ -61,7 +61,7 @@ async def _append_to_known(tx: Transaction, write: Write, known: StoredThread) -
     if not simple or before.lease_owner is not None or before.wake_at is not None or not _fits(before, write):
         return None
     after, entries = stamped(before, write)
-    head = (after.head, after.state_version, after.head_digest, after.last_checkpoint, after.updated)
+    head = (after.head, after.state_version, after.run, after.head_digest, after.last_checkpoint, after.updated)
     guard = (known.number, before.uid, before.head, before.head_digest, before.epoch)
     if not await tx.run(tx.sql.MOVE_KNOWN_HEAD, (*head, *guard)):
         return None
@@ -175,7 +175,7 @@ async def keep_blob(tx: Transaction, stored: StoredThread, blob: Blob | CopiedBl
 async def move(tx: Transaction, stored: StoredThread, *, patch: bool) -> None:
     """Move the head of a thread, and the rest of its line with `patch`."""
     row = stored.row
-    head = (row.head, row.state_version, row.head_digest, row.last_checkpoint)
+    head = (row.head, row.state_version, row.run, row.head_digest, row.last_checkpoint)
     await tx.run(tx.sql.MOVE_HEAD, (*head, row.lease_until, row.updated, stored.number))
     if patch:
         await tx.run(tx.sql.PATCH_THREAD, patch_values(stored.number, row))

@@ -22,7 +22,7 @@ import pytest
 _PARTS = (
     *("running", "log", "headers", "verdicts", "keys", "restore", "snapshots", "checkpoints", "filters", "directory"),
     *("forks", "deletion", "leases", "watching", "blobs", "keeping", "lifetime", "sizes", "concurrency", "known"),
-    "strangers",
+    *("strangers", "runs"),
     *("rewinding", "prunes", "pruning", "prune_plans", "pruned_forks", "pruned_values", "derived"),
     *("transfer", "transfer_forks", "messages", "user_messages"),
 )
@@ -38,7 +38,7 @@ from perdure.testing.contract.filters import FilterContract  # noqa: E402
 from perdure.testing.contract.forks import ForkContract  # noqa: E402
 from perdure.testing.contract.headers import HeaderContract  # noqa: E402
 from perdure.testing.contract.keeping import KeepContract  # noqa: E402
-from perdure.testing.contract.keys import KeyContract, WriteIdContract  # noqa: E402
+from perdure.testing.contract.keys import KeyContract, KeyedContract, WriteIdContract  # noqa: E402
 from perdure.testing.contract.known import KnownContract, KnownTogetherContract  # noqa: E402
 from perdure.testing.contract.leases import DueContract, LeaseContract  # noqa: E402
 from perdure.testing.contract.lifetime import LayoutContract, LifetimeContract, SetSchema  # noqa: E402
@@ -51,6 +51,7 @@ from perdure.testing.contract.pruning import PruneContract  # noqa: E402
 from perdure.testing.contract.restore import RestoreContract  # noqa: E402
 from perdure.testing.contract.rewinding import NeededContract, RewindContract  # noqa: E402
 from perdure.testing.contract.running import Contract, Mode, OpenStorage  # noqa: E402
+from perdure.testing.contract.runs import CopiedRunContract, RunContract  # noqa: E402
 from perdure.testing.contract.sizes import SizeContract  # noqa: E402
 from perdure.testing.contract.snapshots import SnapshotContract  # noqa: E402
 from perdure.testing.contract.strangers import StrangerContract  # noqa: E402
@@ -70,6 +71,7 @@ class StorageContract(
     HeaderContract,
     VerdictContract,
     KeyContract,
+    KeyedContract,
     WriteIdContract,
     RestoreContract,
     SnapshotContract,
@@ -91,6 +93,8 @@ class StorageContract(
     KnownContract,
     KnownTogetherContract,
     StrangerContract,
+    RunContract,
+    CopiedRunContract,
     TransferContract,
     GrowingContract,
     DamagedCopyContract,

@@ -107,6 +107,29 @@ class DirectoryContract(Contract):
         assert {row.key for row in await storage.find("", "t1")} == {THREAD, BOBS}
         assert await storage.find("", "T1") == []
 
+    async def test_a_uid_leads_to_its_line_whoever_owns_it(self, storage: Storage, scribe: Scribe) -> None:
+        for key in (THREAD, BOBS, ThreadKey("staging", "", "t1")):
+            made = await scribe.append(key, patch=ThreadPatch(name="n", tags=("x",)))
+            assert await storage.line(made.row.uid) == made.row
+        assert await storage.line(made.row.uid + "x") is None
+        assert await storage.line("") is None
+
+    async def test_a_line_is_as_the_thread_is_now(self, storage: Storage, scribe: Scribe, place: Place) -> None:
+        uid, elsewhere = (await scribe.append()).row.uid, await place.ready()
+        await storage.claim(THREAD, "me", until=5, now=0)
+        newest = await scribe.append(THREAD, epoch=1)
+        assert newest.row.lease_owner == "me"
+        assert await elsewhere.line(uid) == newest.row
+        assert await (await place.reopen(storage)).line(uid) == newest.row
+
+    async def test_a_deleted_thread_has_no_line_though_forks_need_it(self, storage: Storage, scribe: Scribe) -> None:
+        parent, gone = (await scribe.append()).row, (await scribe.append(BOBS)).row
+        child = await scribe.fork(THREAD, 1, OTHER)
+        await storage.delete(THREAD)
+        await storage.delete(BOBS)
+        later = (await scribe.append(THREAD)).row
+        assert [await storage.line(row.uid) for row in (parent, gone, child, later)] == [None, None, child, later]
+
     async def test_a_limit_of_none_at_all_gives_none(self, storage: Storage, scribe: Scribe) -> None:
         await scribe.append()
         assert await storage.threads(ThreadQuery(limit=0)) == []

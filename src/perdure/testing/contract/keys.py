@@ -122,6 +122,72 @@ class KeyContract(Contract):
         assert (await scribe.append(THREAD, idem_key="k", request=FIRST)).version == 1
 
 
+class KeyedContract(Contract):
+    """The entry that a key stands on."""
+
+    async def test_a_key_leads_to_the_first_entry_of_its_write(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append()
+        await scribe.append(THREAD, MESSAGE, STATE, idem_key="k", request=FIRST)
+        await scribe.append(THREAD, idem_key="l")
+        found = await storage.keyed(THREAD, "k")
+        assert found is not None
+        assert found == (await storage.entries(THREAD))[1]
+        assert found.payload
+        assert (found.version, found.kind, found.key, found.request) == (2, MESSAGE, "k", FIRST)
+
+    async def test_an_absent_key_leads_nowhere(self, storage: Storage, scribe: Scribe) -> None:
+        assert await storage.keyed(THREAD, "k") is None
+        await scribe.append(BOBS, idem_key="k")
+        await scribe.append()
+        assert await storage.keyed(THREAD, "k") is None
+        assert await storage.keyed(THREAD, "") is None
+
+    async def test_a_refused_write_leaves_no_key(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append()
+        with pytest.raises(VersionConflictError):
+            await scribe.append(THREAD, idem_key="k", expected=0)
+        assert await storage.keyed(THREAD, "k") is None
+
+    @pytest.mark.parametrize("text", HOSTILE)
+    async def test_any_text_is_looked_up_exactly(self, storage: Storage, scribe: Scribe, text: str) -> None:
+        for key in ("before", text, text + "x"):
+            await scribe.append(THREAD, idem_key=key)
+        found = await storage.keyed(THREAD, text)
+        assert found is not None
+        assert (found.version, found.key) == (2, text)
+
+    async def test_case_and_trailing_space_tell_keys_apart(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append(THREAD, idem_key="k")
+        assert [await storage.keyed(THREAD, key) for key in ("K", "k ", " k")] == [None] * 3
+
+    async def test_a_fork_finds_only_keys_of_its_own(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append(THREAD, idem_key="k", request=FIRST)
+        await scribe.fork(THREAD, 1, OTHER)
+        assert await storage.keyed(OTHER, "k") is None
+        await scribe.append(OTHER, MESSAGE, idem_key="k", request=SECOND_REQUEST)
+        found = [await storage.keyed(key, "k") for key in (THREAD, OTHER)]
+        assert [entry and (entry.version, entry.request) for entry in found] == [(1, FIRST), (2, SECOND_REQUEST)]
+
+    async def test_a_key_is_found_after_opening_again(self, storage: Storage, scribe: Scribe, place: Place) -> None:
+        await scribe.append(THREAD, idem_key="k")
+        before = await storage.keyed(THREAD, "k")
+        assert before is not None
+        assert await (await place.reopen(storage)).keyed(THREAD, "k") == before
+
+    async def test_what_another_opening_wrote_is_found(self, storage: Storage, scribe: Scribe, place: Place) -> None:
+        elsewhere = await place.ready()
+        await scribe.append(THREAD, idem_key="k")
+        assert await elsewhere.keyed(THREAD, "k") == await storage.keyed(THREAD, "k")
+
+    async def test_keys_are_not_found_once_their_thread_is_deleted(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append(THREAD, idem_key="k")
+        await scribe.fork(THREAD, 1, OTHER)
+        await storage.delete(THREAD)
+        assert await storage.keyed(THREAD, "k") is None
+        await scribe.append(THREAD)
+        assert await storage.keyed(THREAD, "k") is None
+
+
 class WriteIdContract(Contract):
     """Retries of a write whose answer was lost."""
 

@@ -128,6 +128,12 @@ class DueContract(Contract):
         assert await due(storage, NOW - 1) == []
         assert await due(storage, NOW) == [THREAD]
 
+    async def test_what_will_be_due_can_be_seen_ahead(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append()
+        await storage.claim(THREAD, "me", until=NOW + 5, now=NOW)
+        rows = [await storage.due("", NOW, ahead=ahead) for ahead in (0, 4, 5)]
+        assert [[row.key for row in each] for each in rows] == [[], [], [THREAD]]
+
     async def test_a_timer_that_ran_out_is_due(self, storage: Storage, scribe: Scribe) -> None:
         await scribe.append(THREAD, patch=ThreadPatch(wake_at=NOW))
         assert await due(storage, NOW - 1) == []
@@ -146,6 +152,16 @@ class DueContract(Contract):
         await scribe.append(THREAD, epoch=1, patch=ThreadPatch(wake_at=NOW))
         assert await due(storage, NOW + 1) == []
         assert await due(storage, NOW + TTL) == [THREAD]
+
+    async def test_a_timer_that_is_set_meanwhile_stays_when_the_lease_is_given_back(
+        self, storage: Storage, scribe: Scribe
+    ) -> None:
+        await scribe.append()
+        await storage.claim(THREAD, "me", until=NOW + TTL, now=NOW)
+        await scribe.append(THREAD, epoch=1, patch=ThreadPatch(wake_at=NOW + 5))
+        await storage.release(THREAD, 1)
+        assert await due(storage, NOW + 4) == []
+        assert await due(storage, NOW + 5) == [THREAD]
 
     async def test_a_claim_answers_the_timer(self, storage: Storage, scribe: Scribe) -> None:
         await scribe.append(THREAD, patch=ThreadPatch(wake_at=NOW))
@@ -179,6 +195,35 @@ class DueContract(Contract):
     async def test_due_threads_come_as_their_whole_line(self, storage: Storage, scribe: Scribe) -> None:
         made = await scribe.append(THREAD, patch=ThreadPatch(wake_at=1, name="n", tags=("x",), attempts=3))
         assert await storage.due("", NOW) == [made.row]
+
+    async def test_due_work_is_chosen_by_agent(self, storage: Storage, scribe: Scribe) -> None:
+        keys = [ThreadKey("", "", name) for name in "abcdef"]
+        for at, (key, agent) in enumerate(zip(keys, ("bot", None, "Bot", "bot ", "x'; --", ""), strict=True), 1):
+            await scribe.append(key, patch=ThreadPatch(agent=agent, wake_at=at))
+        await storage.claim(keys[0], "me", until=NOW, now=0)
+        chosen = {("bot",): "a", ("",): "bf", ("Bot", ""): "bcf", ("x'; --", "bot ", "none"): "de", ("BOT",): ""}
+        for agents, names in chosen.items():
+            found = [row.key.id for row in await storage.due("", NOW, agents=agents)]
+            assert found == list(names)
+
+    async def test_no_agents_at_all_have_nothing_due(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append(THREAD, patch=ThreadPatch(wake_at=1))
+        await scribe.append(OTHER, patch=ThreadPatch(wake_at=1, agent="bot"))
+        assert await storage.due("", NOW, agents=[]) == []
+        assert len(await storage.due("", NOW, agents=None)) == 2
+
+    async def test_a_limit_counts_only_the_chosen_agents(self, storage: Storage, scribe: Scribe) -> None:
+        keys = [ThreadKey("", "", name) for name in "abcdefgh"]
+        for at, key in enumerate(keys, 1):
+            await scribe.append(key, patch=ThreadPatch(agent=f"agent {at % 4}", wake_at=at))
+        agents = ["agent 3", "agent 1", "agent 1"]
+        assert [row.key.id for row in await storage.due("", NOW, 3, agents)] == ["a", "c", "e"]
+        assert [row.key.id for row in await storage.due("", NOW, agents=agents)] == ["a", "c", "e", "g"]
+
+    async def test_many_agents_may_be_asked_for(self, storage: Storage, scribe: Scribe) -> None:
+        made = await scribe.append(THREAD, patch=ThreadPatch(agent="agent 77", wake_at=1))
+        await scribe.append(OTHER, patch=ThreadPatch(agent="another", wake_at=1))
+        assert await storage.due("", NOW, agents=[f"agent {number}" for number in range(300)]) == [made.row]
 
 
 async def due(storage: Storage, now: int, limit: int = 100) -> list[ThreadKey]:

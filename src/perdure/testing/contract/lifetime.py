@@ -113,6 +113,7 @@ def every_call(storage: Storage, scribe: Scribe) -> list[Coroutine[Any, Any, Any
     return [
         storage.setup(),
         storage.append(scribe.write()),
+        storage.keyed(THREAD, "k"),
         storage.restore(THREAD),
         storage.entries(THREAD),
         storage.headers(THREAD),
@@ -131,6 +132,7 @@ def every_call(storage: Storage, scribe: Scribe) -> list[Coroutine[Any, Any, Any
         storage.messages(THREAD, MessageQuery()),
         storage.tally(Owner("", "alice"), MessageQuery()),
         storage.thread(THREAD),
+        storage.line("uid"),
         storage.find("", "t1"),
         storage.threads(ThreadQuery()),
         storage.fork(THREAD, 1, scribe.target(OTHER)),

@@ -1,0 +1,224 @@
+"""The part of a store that is about runs: handlers, starting, resuming, recovering, asking, answering."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from perdure.app.directory import Directory
+from perdure.app.handle import Handle, key_of
+from perdure.core.checkpoint import check_limit
+from perdure.core.errors import InvalidInputError, NotFoundError
+from perdure.core.identity import check_id, check_label
+from perdure.core.times import to_micros
+
+if TYPE_CHECKING:
+    from perdure.app.thread import Thread
+    from perdure.app.users import UserId
+    from perdure.runtime.decisions import Decision, Pause
+    from perdure.runtime.infos import RunInfo
+    from perdure.runtime.options import Retry
+    from perdure.runtime.recovery import Tried
+    from perdure.runtime.starting import Ticket
+    from perdure.runtime.why import Why
+    from perdure.runtime.worker import Worker
+
+H = TypeVar("H", bound=Callable[..., Any])
+Changed = Literal["refuse", "accept"]
+
+
+class Running(Directory):
+    """Starts runs, finds them again, and tells what became of them."""
+
+    def handler(self, name: str, *, retry: Retry | int | None = None) -> Callable[[H], H]:
+        """Register a function as the handler of a name: `@store.handler("release")`.
+
+        It is called with a run. Runs of handlers can be resumed by any process that registers the name. When one
+        raises, it is tried again by `retry` (5 times, waiting 1 s, 2 s … at most 5 minutes), then it is dead: it stays,
+        with its reason, until somebody resumes or cancels it.
+        """
+        from perdure.runtime.executing import RETRIES
+        from perdure.runtime.options import Retry
+
+        if isinstance(retry, int):
+            retry = Retry(attempts=retry, wait=RETRIES.wait, longest=RETRIES.longest)
+        checked, policy = check_id(name, "the name of a handler"), retry or RETRIES
+
+        def register(function: H) -> H:
+            self._parts.running.handlers.add(checked, function, policy)
+            return function
+
+        return register
+
+    async def start(
+        self,
+        name: str,
+        input: Any = None,
+        *,
+        thread: Thread | str,
+        user: UserId | None = None,
+        key: str | None = None,
+        at: datetime | None = None,
+    ) -> Ticket:
+        """Record that a handler is to be run, now or `at` a time. A worker, `recover()` or `resume()` runs it.
+
+        The same `key` again is the same run. Raises `UnfinishedRunError` when the thread has another one.
+        """
+        from perdure.runtime.starting import start
+
+        where = await key_of(self._named(thread, user))
+        when = None if at is None else to_micros(at)
+        checked = None if key is None else check_id(key, "the key")
+        return await start(
+            self._parts.running, where, check_id(name, "the name of a handler"), input, checked, when,
+            self._parts.users.shown,
+        )  # fmt: skip
+
+    async def resume(
+        self,
+        thread: Thread | str,
+        input: Any = None,
+        *,
+        user: UserId | None = None,
+        changed: Changed = "refuse",
+        take_over: bool = False,
+    ) -> RunInfo:
+        """Go on with the unfinished run of a thread here, and return how far it came.
+
+        A new `input` takes the place of the old one. With `changed="accept"`, code that asks for something else than
+        the log recorded is let. With `take_over`, the run is taken from an owner that seems alive. What the handler
+        raises is recorded, and raised. Raises `NotFoundError`, `LeaseHeldError`, `HandlerMissingError`.
+        """
+        from perdure.runtime.opening import Wanted
+
+        if changed not in ("refuse", "accept"):
+            raise InvalidInputError(f'changed must be "refuse" or "accept", not {changed!r}')
+        key = await key_of(self._named(thread, user))
+        running = self._parts.running
+        if take_over:
+            await running.take_away(key)
+        given = running.encoded(input)
+        ask = Wanted(only_resume=True, input=given, given=given is not None, accept=changed == "accept")
+        run = await running.executor.run(key, ask, running.runtime.leases.ttl)
+        return await running.info(key, self._parts.users.shown, run.id)
+
+    async def recover(self, *, concurrency: int = 10) -> list[RunInfo]:
+        """Take up every run of a registered handler that is due: cut off by a crash, queued, or waiting no longer.
+
+        They are found by an index. Returns what became of each; what a run raised is in its `error`.
+        """
+        await self._parts.ready()
+        running = self._parts.running
+        recovery = running.recovery(self._namespace)
+        if self._parts.mode == "sync":
+            tried = await recovery.in_turn()
+        else:
+            tried = await recovery.sweep(_at_least_one(concurrency))
+        return [await running.info(each.row.key, self._parts.users.shown) for each in tried if _was_ours(each)]
+
+    def worker(self, *, concurrency: int = 10, grace: float = 30.0) -> Worker:
+        """A worker that takes up runs of the registered handlers as they become due: `await store.worker().run()`.
+
+        On SIGTERM it takes up nothing more and lets runs end for `grace` seconds; the rest is given back.
+        """
+        from perdure.runtime.worker import Worker
+
+        if self._parts.mode == "sync":
+            raise InvalidInputError("a worker serves an event loop: open the store with perdure.Perdure")
+        running = self._parts.running
+        return Worker(
+            running.runtime, running.recovery(self._namespace), self._namespace,
+            concurrency=_at_least_one(concurrency), grace=grace,
+        )  # fmt: skip
+
+    async def runs(
+        self,
+        limit: int = 50,
+        *,
+        status: str | None = None,
+        agent: str | None = None,
+        since: datetime | None = None,
+        user: UserId | None = None,
+    ) -> list[RunInfo]:
+        """The newest run of each thread, of the threads that changed last first."""
+        await self._parts.ready()
+        when = None if since is None else to_micros(since)
+        return await self._parts.running.listed(
+            self._namespace, self._whose(user), check_limit(limit), check_label(status, "status"),
+            check_label(agent, "agent"), when, self._parts.users.shown,
+        )  # fmt: skip
+
+    async def cancel(self, thread: Thread | str, *, user: UserId | None = None, reason: str = "") -> RunInfo:
+        """End the unfinished run of a thread; an owner that works on it is refused from then on and stops."""
+        key = await key_of(self._named(thread, user))
+        return await self._parts.running.cancel(key, check_label(reason, "reason") or "", self._parts.users.shown)
+
+    async def signal(
+        self, thread: Thread | str, name: str, value: Any = None, *, user: UserId | None = None, key: str | None = None
+    ) -> None:
+        """Send a value to the run of a thread; `await run.signal(name)` gets it."""
+        where = await key_of(self._named(thread, user))
+        await self._parts.running.signal(where, check_id(name, "the signal name"), value, key)
+
+    async def pauses(
+        self, thread: Thread | str | None = None, *, user: UserId | None = None, limit: int = 100
+    ) -> list[Pause]:
+        """The questions that wait for somebody: of all threads, a user's, or one."""
+        await self._parts.ready()
+        answers, shown = self._parts.running.answers, self._parts.users.shown
+        if thread is None:
+            return await answers.open(self._namespace, self._whose(user), shown, check_limit(limit))
+        row = await self._parts.storage.thread(await key_of(self._named(thread, user)))
+        return [] if row is None else await answers.of(row, shown(row.key.user))
+
+    async def decide(
+        self,
+        pause: Pause | str,
+        *,
+        approved: bool,
+        by: str,
+        args: Any = None,
+        answer: Any = None,
+        version: int | None = None,
+    ) -> Decision:
+        """Answer a pause; a worker goes on with the run at once, or `resume(thread)` does.
+
+        `args` are the arguments as you edited them, `version` is that of the pause you saw. A second decision raises
+        `PauseClosedError`, which names the first.
+        """
+        await self._parts.ready()
+        if type(approved) is not bool:
+            raise InvalidInputError(f"approved must be True or False, not {approved!r}")
+        which = pause if isinstance(pause, str) else pause.id
+        _, decision = await self._parts.running.answers.decide(
+            self._namespace, which, approved=approved, by=check_id(by, "by"), args=args, answer=answer, version=version
+        )
+        return decision
+
+    async def why(self, thread: Thread | str, *, user: UserId | None = None) -> Why:
+        """What happened to a thread: what failed and where, what it did outside so far, and what to type next."""
+        from perdure.runtime.why import explain
+
+        key = await key_of(self._named(thread, user))
+        row = await self._parts.storage.thread(key)
+        if row is None:
+            raise NotFoundError(f"thread {key.id!r}")
+        return await explain(self._parts.running.runtime, row, self._parts.users.shown(row.key.user))
+
+    def _named(self, thread: Thread | str, user: UserId | None) -> Handle:
+        if isinstance(thread, Handle):
+            return thread
+        return self.thread(thread, user=user)  # type: ignore[attr-defined]
+
+
+def _at_least_one(concurrency: int) -> int:
+    if type(concurrency) is not int or concurrency < 1:
+        raise InvalidInputError(f"concurrency must be an int from 1 on, not {concurrency!r}")
+    return concurrency
+
+
+def _was_ours(tried: Tried) -> bool:
+    from perdure.core.errors import LeaseHeldError, LeaseLostError
+
+    return not isinstance(tried.error, (LeaseHeldError, LeaseLostError, NotFoundError))

@@ -1,0 +1,65 @@
+"""The handlers of a person's own: found by the name they type, never by one that is stored."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+from types import ModuleType
+
+from perdure.app.store import Perdure
+from perdure.core.errors import InvalidInputError
+
+_FUNCTION = "register"
+
+
+async def register(store: Perdure, named: str) -> list[str]:
+    """Call the function that registers handlers, and return their names.
+
+    `named` is `module`, `module:function`, `file.py` or `file.py:function`; the function is `register` by default and
+    is given the store. What the code of the module raises is raised.
+    """
+    where, _, function = named.partition(":")
+    found = getattr(_module(where), function or _FUNCTION, None)
+    if not callable(found):
+        what = f"{where} has no function {function or _FUNCTION!r}"
+        raise InvalidInputError(f"--handlers {named}: {what}; it is given the store: def register(store): …")
+    done = found(store)
+    if inspect.isawaitable(done):
+        await done
+    names = store._parts.running.handlers.names  # pyright: ignore[reportPrivateUsage]
+    if not names:
+        raise InvalidInputError(f'--handlers {named}: it registered none; add @store.handler("name") to a function')
+    return names
+
+
+def _module(where: str) -> ModuleType:
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)  # as `python -m` does
+    return _file(where) if where.endswith(".py") else _named(where)
+
+
+def _named(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as exc:
+        if exc.name is None or not f"{name}.".startswith(f"{exc.name}."):
+            raise  # the module is there, and lacks something itself
+        raise InvalidInputError(f"--handlers {name}: there is no module {exc.name!r} in {os.getcwd()}") from None
+    except (TypeError, ValueError) as exc:
+        raise InvalidInputError(f"--handlers {name!r} must be a module or a file.py ({exc})") from None
+
+
+def _file(path: str) -> ModuleType:
+    name = os.path.basename(path).removesuffix(".py")
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not os.path.isfile(path):
+        raise InvalidInputError(f"--handlers {path}: there is no such file in {os.getcwd()}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    spec.loader.exec_module(module)
+    return module

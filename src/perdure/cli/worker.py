@@ -1,0 +1,174 @@
+"""`perdure worker URL` and `perdure resume URL THREAD`: runs of a person's own handlers, from the command line."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.text import Text
+
+from perdure.app.options import StorageOptions, UserIdType
+from perdure.app.store import Perdure
+from perdure.cli.handlers import register
+from perdure.cli.opened import Output, as_json
+from perdure.cli.places import check_there
+from perdure.cli.runs import info_data
+from perdure.cli.stores import user_of
+from perdure.cli.values import brief, typed
+from perdure.core.errors import PerdureError, RunFailedError
+from perdure.core.ports import Silence
+from perdure.core.retention_words import shown
+from perdure.runtime.infos import RunInfo
+
+
+def worker(
+    url: str,
+    /,
+    *,
+    handlers: str,
+    concurrency: int = 10,
+    grace: float = 30.0,
+    lease_ttl: float | None = None,
+    namespace: str = "",
+    schema: str | None = None,
+    user_id_type: UserIdType | None = None,
+) -> None:
+    """Take up runs as they become due, until SIGTERM.
+
+    The module is imported and its register(store) called, which registers the handlers. On SIGTERM nothing more is
+    taken up, and what is under way may end; the rest is given back for another worker.
+
+    Parameters
+    ----------
+    url
+        The address of the storage.
+    handlers
+        The module (or file.py) that registers the handlers; MODULE:FUNCTION for another function than register.
+    concurrency
+        How many runs at once.
+    grace
+        Seconds that runs may take to end after SIGTERM.
+    lease_ttl
+        Seconds that a run may go without a sign of life before others take over (30).
+    namespace
+        The namespace of the threads.
+    schema
+        PostgreSQL: the schema of the tables.
+    user_id_type
+        Servers: the type of user ids.
+    """
+    options = _options(schema, user_id_type, lease_ttl)
+    asyncio.run(_serve(url, namespace, options, handlers, concurrency, grace))
+
+
+def resume(
+    url: str,
+    thread: str,
+    /,
+    *,
+    handlers: str,
+    input: str | None = None,
+    changed: Literal["refuse", "accept"] = "refuse",
+    take_over: bool = False,
+    user: str | None = None,
+    namespace: str = "",
+    schema: str | None = None,
+    user_id_type: UserIdType | None = None,
+    output: Output = "text",
+) -> None:
+    """Go on with the unfinished run of a thread, here and now.
+
+    The module is imported and its register(store) called, which registers the handlers.
+
+    Parameters
+    ----------
+    url
+        The address of the storage.
+    thread
+        The id of the thread.
+    handlers
+        The module (or file.py) that registers the handlers; MODULE:FUNCTION for another function than register.
+    input
+        A new input, as JSON; it takes the place of the old one.
+    changed
+        Whether code that asks for something else than the log recorded is let.
+    take_over
+        Take the run from an owner that seems alive.
+    user
+        Whose thread it is, where several users have one of this id; "" for nobody's.
+    namespace
+        The namespace of the thread.
+    schema
+        PostgreSQL: the schema of the tables.
+    user_id_type
+        Servers: the type of user ids.
+    output
+        For people, or for programs.
+    """
+    given: dict[str, Any] = {"user": user_of(user, user_id_type), "changed": changed, "take_over": take_over}
+    given["input"] = typed(input, "--input")
+    done = asyncio.run(_resumed(url, namespace, _options(schema, user_id_type), handlers, thread, given))
+    text = _told(done) if output == "text" else as_json(info_data(done))
+    Console(highlight=False).print(Text(text), soft_wrap=True)
+
+
+async def _serve(
+    url: str, namespace: str, options: StorageOptions, handlers: str, concurrency: int, grace: float
+) -> None:
+    console = Console(highlight=False)
+    async with _opened(url, namespace, options, Telling(Console(stderr=True, highlight=False))) as store:
+        names = await register(store, handlers)
+        serving = store.worker(concurrency=concurrency, grace=grace)
+        console.print(Text(f"serves             {', '.join(map(shown, names))}; SIGTERM or Ctrl-C ends it"))
+        await serving.run()
+    console.print(Text("ended              nothing more is taken up"))
+
+
+async def _resumed(
+    url: str, namespace: str, options: StorageOptions, handlers: str, thread: str, given: dict[str, Any]
+) -> RunInfo:
+    async with _opened(url, namespace, options, Silence()) as store:
+        await register(store, handlers)
+        try:
+            return await store.resume(thread, **given)
+        except PerdureError:
+            raise
+        except Exception as exc:  # what the handler raised: it is in the log by now
+            run = (await store.why(thread, user=given["user"])).run
+            raise RunFailedError(run.id if run else "", type(exc).__name__, str(exc)) from exc
+
+
+@asynccontextmanager
+async def _opened(url: str, namespace: str, options: StorageOptions, telemetry: Silence) -> AsyncGenerator[Perdure]:
+    check_there(url)
+    async with Perdure.open(url, namespace=namespace, migrate="check", telemetry=telemetry, **options) as store:
+        await store.setup()
+        yield store
+
+
+class Telling(Silence):
+    """Prints warnings: somebody watches a worker, or its log."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def log(self, level: str, message: str, /, **fields: object) -> None:
+        said = " ".join(f"{name}={' '.join(str(value).split())}" for name, value in fields.items())
+        self._console.print(Text(f"{level}: {message} {said}".rstrip()), soft_wrap=True)
+
+
+def _options(schema: str | None, user_id_type: UserIdType | None, lease_ttl: float | None = None) -> StorageOptions:
+    options: StorageOptions = {"schema": schema}
+    if user_id_type is not None:
+        options["user_id_type"] = user_id_type
+    if lease_ttl is not None:
+        options["lease_ttl"] = lease_ttl
+    return options
+
+
+def _told(done: RunInfo) -> str:
+    said = [] if done.result is None else [f"result             {brief(done.result, 200)}"]
+    return "\n".join([f"{done.status:<18} {done.id} of thread {shown(done.thread)}", *said])

@@ -1,0 +1,1 @@
+"""Runs: journaled steps and tools, leases, recovery, pauses, workers."""

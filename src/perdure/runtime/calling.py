@@ -1,0 +1,242 @@
+"""Running steps and tools: look into the log first, then call, then record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from reprlib import Repr
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from perdure.core.calls import (
+    Call,
+    Intent,
+    Outcome,
+    args_digest,
+    intent_key,
+    key_digest,
+    printable,
+    result_key,
+    shown,
+)
+from perdure.core.codec import decode, encode_result
+from perdure.core.entries import EntryKind
+from perdure.core.errors import EffectUnverifiedError, InvalidInputError, UnsupportedValueError
+from perdure.core.identity import check_id
+from perdure.core.registry import register
+from perdure.core.resume import wait_before
+from perdure.runtime.failures import failure_of, told_again
+from perdure.runtime.journal import Recorded
+from perdure.runtime.options import Options, returned
+from perdure.runtime.pausing import ask_about
+from perdure.runtime.scope import SCOPE, Scope
+from perdure.runtime.work import takes
+
+if TYPE_CHECKING:
+    from perdure.runtime.rerunning import Elsewhere
+    from perdure.runtime.run import Run
+
+KEY = "idempotency_key"
+_GIVEN = 80  # characters of arguments that are kept for people
+_SHORT = Repr()
+
+
+class Asked(NamedTuple):
+    """A call as the code makes it."""
+
+    name: str
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
+    named: dict[str, Any]
+
+    def given(self) -> str:
+        """Its arguments, in short, for people."""
+        given = [*map(_SHORT.repr, self.args), *(f"{name}={_SHORT.repr(each)}" for name, each in self.named.items())]
+        return printable(", ".join(given))[:_GIVEN]
+
+
+class Unverified(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool gives back that may have run before a crash, by the policy "tell"; it is false."""
+
+    name: str
+    key: str
+    text: str
+
+    def __bool__(self) -> bool:
+        return False
+
+
+register(Unverified, tag="perdure.unverified")
+
+
+class Kinds(NamedTuple):
+    """How a call is written down."""
+
+    finished: EntryKind
+    failed: EntryKind
+
+
+_STEP = Kinds(EntryKind.STEP_FINISHED, EntryKind.STEP_FAILED)
+_TOOL = Kinds(EntryKind.TOOL_FINISHED, EntryKind.TOOL_FAILED)
+
+
+async def call_step(run: Run, options: Options, asked: Asked) -> Any:
+    """Return what a step returned, now or earlier."""
+    with made(run, options, asked) as (call, scope):
+        found = await run.find(call, scope)
+        if found.outcome is not None:
+            return _value(found.outcome.value, options)
+        if found.failure is not None:
+            raise told_again(found.failure)
+        return await _Attempts(run, scope, call, options, asked, _STEP, found.attempt).until_done()
+
+
+async def call_tool(run: Run, options: Options, asked: Asked) -> Any:
+    """Return what a tool returned, now or earlier; ask about one that may have run."""
+    with made(run, options, asked) as (call, scope):
+        found = await run.find(call, scope)
+        if found.outcome is not None:
+            return _value(found.outcome.value, options)
+        if found.failure is not None:
+            raise told_again(found.failure)
+        attempts = _Attempts(run, scope, call, options, asked, _TOOL, found.attempt)
+        if run.elsewhere is not None and run.elsewhere.effects != "real":
+            return await _rerun(attempts, run.elsewhere)
+        if found.intent is not None and not options.repeatable:
+            return await _unverified(attempts, found.intent)
+        return await attempts.until_done()
+
+
+@contextmanager
+def made(run: Run, options: Options, asked: Asked) -> Generator[tuple[Call, Scope]]:
+    """The call that is made, and where; it is over at the end."""
+    scope = run.scope
+    if not callable(asked.fn):
+        raise InvalidInputError(f"{asked.name!r} needs a function to call, not {asked.fn!r}")
+    digest = args_digest(asked.args, asked.named) if options.key is None else key_digest(options.key)
+    call = scope.call(check_id(asked.name, "the name of a step"), digest, asked.given())
+    try:
+        yield call, scope
+    finally:
+        scope.settle()
+
+
+async def _rerun(attempts: _Attempts, elsewhere: Elsewhere) -> Any:
+    """A tool of a run that is done again: what it gave the first time, or a person says what becomes of it."""
+    outcome = await elsewhere.outcome(attempts.call)
+    if outcome is not None:
+        return await attempts.record(decode(bytes(outcome.value)), by="the run before")
+    decision = await ask_about(attempts.run, attempts.call, attempts.intent(), "rerun")
+    if decision.approved:
+        return await attempts.until_done()
+    return await attempts.record(decision.answer, by=decision.by)
+
+
+async def _unverified(attempts: _Attempts, intent: Intent) -> Any:
+    """A tool that started before a crash, and of which nobody knows whether it ran."""
+    call, policy = attempts.call, attempts.options.unverified
+    name, key = call.name, shown(call.id)
+    if policy == "fail":
+        raise EffectUnverifiedError(name, key)
+    if policy == "tell":
+        text = f"unverified: {name} may have run, key {key}"
+        return await attempts.record(Unverified(name=name, key=key, text=text))
+    decision = await ask_about(attempts.run, call, intent, "unverified")
+    if decision.approved:
+        return await attempts.until_done()
+    return await attempts.record(decision.answer, by=decision.by)
+
+
+class _Attempts:
+    """A call that has to be made."""
+
+    def __init__(
+        self, run: Run, scope: Scope, call: Call, options: Options, asked: Asked, kinds: Kinds, before: int
+    ) -> None:  # fmt: skip
+        self.run = run
+        self.call = call
+        self.options = options
+        self.attempt = before + 1
+        self._asked = asked
+        self._kinds = kinds
+        self._outer = scope
+
+    async def until_done(self) -> Any:
+        """Call until it returns, as often as is allowed; record what came of it."""
+        first = self.attempt
+        while True:
+            await self._announce()
+            try:
+                encoded = encode_result(await self._called())
+            except Exception as exc:
+                if not await self._fails(exc, self.attempt - first + 1):
+                    raise
+                retry = self.options.retry
+                await self.run.runtime.work.pause(wait_before(self.attempt - first + 1, retry.wait, retry.longest))
+                self.attempt += 1
+            else:
+                return await self._recorded(encoded)
+
+    async def _announce(self) -> None:
+        """A tool says that it starts, before it does."""
+        if self._kinds is not _TOOL or self.options.repeatable:
+            return
+        intent = self.intent()
+        entry = self.run.journal.entry(EntryKind.TOOL_STARTED, intent)
+        await self.run.journal.write([entry], key=intent_key(self.call.id, self.attempt))
+        self.run.journal.keep(self.call, Recorded(intent=intent, attempt=self.attempt))
+
+    def intent(self) -> Intent:
+        """What the tool is about to do."""
+        return Intent(self.call, Raw(encode_result(_kept(self._asked))), self.attempt)
+
+    async def _called(self) -> Any:
+        asked, named = self._asked, self._asked.named
+        if KEY not in named and takes(asked.fn, KEY):
+            named = {**named, KEY: self.run.effect_key(self.call.id)}
+        scope = Scope(self.run, self.call.id, self._outer)  # an attempt counts its own calls
+        token = SCOPE.set(scope)
+        self.run.under_way.add(scope)
+        try:
+            return await self.run.runtime.work.call(lambda: asked.fn(*asked.args, **named), self.options.timeout)
+        finally:
+            self.run.under_way.discard(scope)
+            SCOPE.reset(token)
+
+    async def _fails(self, exc: Exception, tries: int) -> bool:
+        """Record a failure, and say whether to try again."""
+        retry, held = self.options.retry, self.run.journal.held
+        if held.lost is not None:
+            raise held.lost
+        again = tries < retry.attempts and isinstance(exc, retry.on) and not isinstance(exc, UnsupportedValueError)
+        failure = failure_of(self.call, exc, self.attempt, again=again, settled=self._outer.settled + 1)
+        await self.run.journal.write([self.run.journal.entry(self._kinds.failed, failure)])
+        self.run.journal.keep(self.call, Recorded(attempt=self.attempt))
+        return again
+
+    async def record(self, value: Any, by: str | None = None) -> Any:
+        """Record a value that no call gave."""
+        return await self._recorded(encode_result(value), by)
+
+    async def _recorded(self, encoded: bytes, by: str | None = None) -> Any:
+        outcome = Outcome(self.call, Raw(encoded), self.attempt, by)
+        entry = self.run.journal.entry(self._kinds.finished, outcome)
+        await self.run.journal.write([entry], key=result_key(self.call.id))
+        self.run.journal.keep(self.call, Recorded(outcome=outcome, attempt=self.attempt))
+        self.run.journal.forget_inside(self.call)
+        return returned(decode(encoded), self.options.returns)
+
+
+def _value(value: Raw, options: Options) -> Any:
+    return returned(decode(bytes(value)), options.returns)
+
+
+def _kept(asked: Asked) -> Any:
+    """The arguments as far as they can be kept, for people who have to decide about them."""
+    try:
+        encode_result([list(asked.args), asked.named])
+    except UnsupportedValueError:
+        return {"args": [repr(each) for each in asked.args], **{name: repr(each) for name, each in asked.named.items()}}
+    return {**({"args": list(asked.args)} if asked.args else {}), **asked.named}

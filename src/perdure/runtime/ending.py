@@ -1,0 +1,64 @@
+"""How a run ends: finished, failed, waiting, or cut off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Raw
+
+from perdure.core.calls import reason
+from perdure.core.codec import decode, encode_result
+from perdure.core.entries import EntryKind
+from perdure.core.runs import DEAD, FAILED, FINISHED, Ended, end_key
+from perdure.core.threads import ThreadPatch
+from perdure.runtime.run import Run
+from perdure.runtime.unwinding import Unwinding
+
+
+async def finish(run: Run, value: Any) -> Any:
+    """Record the result, let go of the thread, and return it as it will be read."""
+    encoded = encode_result(value)
+    entry = run.journal.entry(EntryKind.RUN_FINISHED, Ended(run.id, Raw(encoded)))
+    await run.journal.write([entry], key=end_key(run.id), patch=ThreadPatch(status=FINISHED, wake_at=0, attempts=0))
+    await run.runtime.leases.release(run.journal.held)
+    return decode(encoded)
+
+
+async def fail(run: Run, error: BaseException, attempt: int, *, again_in: float | None) -> None:
+    """Record why an attempt failed. With `again_in` it is tried again then; without, it is over for good."""
+    final = again_in is None
+    ended = Ended(run.id, error=type(error).__name__, text=reason(error), attempt=attempt, final=final)
+    entry = run.journal.entry(EntryKind.RUN_FAILED, ended)
+    patch = ThreadPatch(status=DEAD if final else FAILED, wake_at=0, attempts=attempt)
+    await run.journal.write([entry], patch=patch)
+    wake_at = run.runtime.in_seconds(again_in) if again_in is not None else None
+    await run.runtime.leases.release(run.journal.held, wake_at)
+
+
+async def give_up(run: Run, attempts: int) -> None:
+    """Record that a run killed its process so many times in the same place: it is not tried again by itself."""
+    ended = Ended(run.id, error="Died", text=f"its process died {attempts} times in the same place", attempt=attempts)
+    entry = run.journal.entry(EntryKind.RUN_FAILED, ended)
+    await run.journal.write([entry], patch=ThreadPatch(status=DEAD, wake_at=0, attempts=attempts))
+    await run.runtime.leases.release(run.journal.held)
+
+
+async def fail_here(run: Run, error: BaseException) -> None:
+    """Record why a block of code failed; entering it again goes on with it."""
+    ended = Ended(run.id, error=type(error).__name__, text=reason(error), final=False)
+    entry = run.journal.entry(EntryKind.RUN_FAILED, ended)
+    await run.journal.write([entry], patch=ThreadPatch(status=FAILED, wake_at=0))
+    await run.runtime.leases.release(run.journal.held)
+
+
+async def let_go(run: Run, why: Unwinding) -> None:
+    """Give the thread back while the run waits."""
+    if run.journal.status != why.status:
+        entry = run.journal.entry(EntryKind.THREAD_CHANGED, {"status": why.status})
+        await run.journal.write([entry], patch=ThreadPatch(status=why.status))
+    await run.runtime.leases.release(run.journal.held, why.wake_at)
+
+
+async def cut_off(run: Run) -> None:
+    """The process ends, or the code was cancelled: whoever serves handlers takes over at once."""
+    await run.runtime.leases.release(run.journal.held, run.runtime.clock.now() if run.handled else None)

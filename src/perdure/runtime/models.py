@@ -1,0 +1,79 @@
+"""Asking a model: the answer is recorded like a step's, and with it exactly what the model saw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Raw
+
+from perdure.core.calls import Outcome, result_key, told
+from perdure.core.codec import decode, encode_result
+from perdure.core.entries import EntryKind
+from perdure.core.errors import NotFoundError, StepFailedError
+from perdure.core.identity import check_id
+from perdure.core.model_calls import ModelCalled, assembled, decode_model_called
+from perdure.core.threads import ThreadRow
+from perdure.runtime.calling import Asked, made
+from perdure.runtime.options import DEFAULTS
+from perdure.storage.contract import Storage
+
+if TYPE_CHECKING:
+    from perdure.runtime.run import Run
+
+
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model was given."""
+
+    messages: list[Any]
+    settings: dict[str, Any]
+    name: str
+    run: str
+    version: int  # of the entry that tells of it
+
+
+async def call_model(
+    run: Run, fn: Callable[..., Any], messages: Sequence[Any], name: str, settings: dict[str, Any]
+) -> Any:
+    """Return what a model answered, now or earlier."""
+    encoded = encode_result({"messages": list(messages), "settings": settings})
+    asked = Asked(check_id(name, "the name of a model"), fn, (messages,), settings)
+    options = msgspec.structs.replace(DEFAULTS, key=encoded)
+    with made(run, options, asked) as (call, scope):
+        found = await run.find(call, scope)
+        if found.outcome is not None:
+            return decode(bytes(found.outcome.value))
+        if found.failure is not None:
+            raise StepFailedError(name, found.failure.error, found.failure.text)
+        answer = encode_result(await run.runtime.work.call(lambda: fn(messages, **settings), None))
+        called, document = run.requests.called(call, encoded)
+        entries = [
+            run.journal.entry(EntryKind.STEP_FINISHED, Outcome(call, Raw(answer))),
+            run.journal.entry(EntryKind.MODEL_CALLED, called),
+        ]
+        done = await run.journal.write(entries, key=result_key(call.id))
+        run.requests.keep(document, done.version)
+        return decode(answer)
+
+
+async def seen(storage: Storage, row: ThreadRow, version: int) -> ModelRequest:
+    """The request of the newest call of a model up to a version."""
+    entries = await storage.entries(row.key, kinds=(EntryKind.MODEL_CALLED,))
+    calls = {each.version: told(row.key.id, each, decode_model_called) for each in entries if each.version <= version}
+    if not calls:
+        raise NotFoundError(f"a call of a model up to version {version} of thread {row.key.id!r}")
+    at = max(calls)
+    chain = _chain(calls, at)
+    request = decode(assembled(row.key.id, at, chain))
+    call = calls[at].call
+    return ModelRequest(
+        messages=request["messages"], settings=request["settings"], name=call.name, run=call.run, version=at
+    )
+
+
+def _chain(calls: dict[int, ModelCalled], at: int) -> list[ModelCalled]:
+    chain = [calls[at]]
+    while chain[-1].base:
+        chain.append(calls[chain[-1].base])
+    return chain[::-1]

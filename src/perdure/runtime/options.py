@@ -1,0 +1,84 @@
+"""How a step or a tool is run: how often, how long, under which key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Literal
+
+import msgspec
+
+from perdure.core.errors import InvalidInputError
+
+Policy = Literal["ask", "tell", "fail"]
+_POLICIES = ("ask", "tell", "fail")
+
+
+class Retry(msgspec.Struct, frozen=True, kw_only=True):
+    """Try a step again when it raises: `attempts` times in all, waiting longer each time."""
+
+    attempts: int = 3
+    wait: float = 0.1  # seconds after the first failure
+    longest: float = 30.0
+    on: tuple[type[Exception], ...] = (Exception,)
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What `run.options(…)` was given."""
+
+    retry: Retry = Retry(attempts=1)
+    timeout: float | None = None
+    key: Any = None
+    returns: Any = None
+    repeatable: bool = False
+    unverified: Policy = "ask"
+
+
+DEFAULTS = Options()
+
+
+def options_of(
+    *,
+    retry: Retry | int | None = None,
+    timeout: float | timedelta | None = None,
+    key: object = None,
+    returns: Callable[..., Any] | None = None,
+    repeatable: bool = False,
+    unverified: Policy = "ask",
+) -> Options:
+    """The options that these words ask for; raise `InvalidInputError` for what cannot be."""
+    if unverified not in _POLICIES:
+        raise InvalidInputError(f'unverified must be "ask", "tell" or "fail", not {unverified!r}')
+    return Options(
+        retry=_retry(retry), timeout=_seconds(timeout), key=key, returns=returns, repeatable=bool(repeatable),
+        unverified=unverified,
+    )  # fmt: skip
+
+
+def _retry(retry: Retry | int | None) -> Retry:
+    if isinstance(retry, Retry):
+        return retry
+    if retry is None:
+        return Options().retry
+    if type(retry) is not int or retry < 1:
+        raise InvalidInputError(f"retry must be a Retry or how often to try (an int from 1 on), not {retry!r}")
+    return Retry(attempts=retry)
+
+
+def _seconds(timeout: float | timedelta | None) -> float | None:
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+    if seconds is not None and not (type(seconds) in (int, float) and seconds > 0):
+        raise InvalidInputError(f"timeout must be a number of seconds or a timedelta, not {timeout!r}")
+    return seconds
+
+
+def returned(value: Any, returns: Any) -> Any:
+    """The value as the type that was asked for."""
+    if returns is None:
+        return value
+    if hasattr(returns, "model_validate"):  # a pydantic model
+        return returns.model_validate(dict(value) if hasattr(value, "keys") else value)
+    try:
+        return msgspec.convert(dict(value) if hasattr(value, "keys") else value, returns, strict=False)
+    except msgspec.ValidationError as exc:
+        raise InvalidInputError(f"the result does not fit {returns!r}: {exc}") from exc

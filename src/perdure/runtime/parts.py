@@ -1,0 +1,106 @@
+"""The parts of the runtime, joined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perdure.checkpoints.engine import Engine
+from perdure.checkpoints.requests import Request
+from perdure.core.codec import encode
+from perdure.core.entries import EntryKind
+from perdure.core.errors import NotFoundError
+from perdure.core.identity import ThreadKey
+from perdure.core.payload import encode_body
+from perdure.core.ports import Clock, Randomness, Telemetry
+from perdure.core.runs import CANCELLED, DEAD, FAILED, WAKING, Current, Ended, end_key
+from perdure.core.threads import ThreadPatch, ThreadQuery, ThreadRow
+from perdure.runtime.answering import Answers
+from perdure.runtime.executing import Executor, Handlers
+from perdure.runtime.infos import RunInfo, info_of
+from perdure.runtime.keeping import Drive
+from perdure.runtime.recovery import Recovery
+from perdure.runtime.runtime import Runtime
+from perdure.runtime.signals import signal_body
+from perdure.runtime.work import InPlace, OnLoop
+
+
+class RunParts:
+    """Everything behind the runs of one store."""
+
+    def __init__(
+        self, engine: Engine, drive: Drive | None, *, clock: Clock, randomness: Randomness, telemetry: Telemetry,
+        ttl: float,
+    ) -> None:  # fmt: skip
+        work = OnLoop() if drive is None else InPlace(drive)
+        self.runtime = Runtime(engine, work, clock=clock, randomness=randomness, telemetry=telemetry, ttl=ttl)
+        self.handlers = Handlers()
+        self.executor = Executor(self.runtime, self.handlers)
+        self.answers = Answers(self.runtime)
+
+    def recovery(self, namespace: str) -> Recovery:
+        """What is due in a namespace."""
+        return Recovery(self.runtime, self.executor, self.handlers, namespace)
+
+    def encoded(self, input: Any) -> bytes | None:
+        """An input as it is kept."""
+        return None if input is None else encode(input, root="input")
+
+    async def info(self, key: ThreadKey, shown: Any, run: str | None = None) -> RunInfo:
+        """How far a run of a thread came, its newest when none is named; raise `NotFoundError` when there is none."""
+        standing, row = self.runtime.standing, await self.runtime.storage.thread(key)
+        current = await (standing.of(row, run) if run else standing.newest(row)) if row else None
+        if row is None or current is None:
+            raise NotFoundError(f"run {run}" if run else f"a run of thread {key.id!r}")
+        return await self._told(row, shown, current)
+
+    async def _told(self, row: ThreadRow, shown: Any, current: Current) -> RunInfo:
+        failed = row.status in (FAILED, DEAD) and not current.is_over
+        error = await self.runtime.standing.failure(row) if failed else ""
+        return info_of(row, shown(row.key.user), current, self.runtime.clock.now(), error)
+
+    async def listed(
+        self, namespace: str, user: str | None, limit: int, status: str | None, agent: str | None, since: int | None,
+        shown: Any,
+    ) -> list[RunInfo]:  # fmt: skip
+        """The newest runs of threads, of those that changed last first."""
+        found: list[RunInfo] = []
+        query = ThreadQuery(namespace=namespace, user=user, agent=agent, limit=200)
+        while len(found) < limit and (rows := await self.runtime.storage.threads(query)):
+            for row in rows:
+                current = await self.runtime.standing.newest(row) if row.run else None
+                if current is not None and (since is None or current.micros >= since):
+                    info = await self._told(row, shown, current)
+                    found += [info] if status in (None, info.status) else []
+            last = rows[-1]
+            query = ThreadQuery(namespace=namespace, user=user, agent=agent, limit=200, before=(last.updated, last.uid))
+        return found[:limit]
+
+    async def take_away(self, key: ThreadKey) -> None:
+        """End the lease of whoever runs a thread."""
+        row = await self.runtime.storage.thread(key)
+        if row is not None and row.lease_owner is not None:
+            await self.runtime.leases.take_away(key, row.lease_owner)
+
+    async def cancel(self, key: ThreadKey, reason: str, shown: Any) -> RunInfo:
+        """End the unfinished run of a thread."""
+        row = await self.runtime.storage.thread(key)
+        current = await self.runtime.standing.newest(row) if row else None
+        if row is None or current is None or current.is_over:
+            raise NotFoundError(f"an unfinished run of thread {key.id!r}")
+        run, engine = current.started.run, self.runtime.engine
+        entry = engine.entry(EntryKind.RUN_CANCELLED, encode_body(Ended(run, text=reason)), None)
+        request = Request(key=end_key(run), uid=row.uid, patch=ThreadPatch(status=CANCELLED, wake_at=0))
+        await engine.speak(key, [entry], request)
+        await self.take_away(key)  # after the entry: whoever takes it up now finds it ended
+        return await self.info(key, shown, run)
+
+    async def signal(self, key: ThreadKey, name: str, value: Any, idem: str | None) -> None:
+        """Keep a signal, and wake the run that may wait for it."""
+        row = await self.runtime.storage.thread(key)
+        if row is None:
+            raise NotFoundError(f"thread {key.id!r}", "start a run in it first")
+        current = await self.runtime.standing.newest(row)
+        waits = row.agent is not None and current is not None and not current.is_over and row.status in WAKING
+        patch = ThreadPatch(wake_at=self.runtime.clock.now()) if waits else ThreadPatch()
+        entry = self.runtime.engine.entry(EntryKind.SIGNAL_RECEIVED, signal_body(name, value), None)
+        await self.runtime.engine.speak(key, [entry], Request(key=idem, uid=row.uid, patch=patch))

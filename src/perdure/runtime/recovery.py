@@ -1,0 +1,85 @@
+"""Going on after a crash: runs that nobody runs, or that wait no longer, are found by an index and taken up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from perdure.core.errors import LeaseHeldError, LeaseLostError, NotFoundError
+from perdure.core.threads import ThreadRow
+from perdure.runtime.executing import Executor, Handlers
+from perdure.runtime.leases import SECOND
+from perdure.runtime.opening import Wanted
+from perdure.runtime.owner import is_dead
+from perdure.runtime.runtime import Runtime
+
+_PAGE = 1000
+RESUME = Wanted(only_resume=True)
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """A run that was taken up, and what it raised."""
+
+    row: ThreadRow
+    error: Exception | None = None
+
+
+class Recovery:
+    """Finds and takes up what is due in a namespace."""
+
+    def __init__(self, runtime: Runtime, executor: Executor, handlers: Handlers, namespace: str) -> None:
+        self._runtime = runtime
+        self._executor = executor
+        self._handlers = handlers
+        self._namespace = namespace
+
+    async def due(self, limit: int = _PAGE) -> list[ThreadRow]:
+        """Threads with a run of a handler that is known here, whose timer or lease ran out; oldest first."""
+        now = self._runtime.clock.now()
+        return await self._runtime.storage.due(self._namespace, now, limit, self._handlers.names)
+
+    async def orphans(self) -> list[ThreadRow]:
+        """Threads whose owner died on this machine: nobody has to wait for their leases."""
+        now, ahead = self._runtime.clock.now(), int(2 * self._runtime.leases.ttl * SECOND)
+        rows = await self._runtime.storage.due(self._namespace, now, _PAGE, self._handlers.names, ahead=ahead)
+        return [row for row in rows if row.lease_owner is not None and is_dead(row.lease_owner)]
+
+    async def sweep(self, concurrency: int) -> list[Tried]:
+        """Take up everything that is due now, so many at once, and wait until it came as far as it goes."""
+        tried: dict[str, Tried] = {}
+        while rows := [row for row in [*await self.due(), *await self.orphans()] if row.uid not in tried]:
+            for done in await self._all(list({row.uid: row for row in rows}.values()), concurrency):
+                tried[done.row.uid] = done
+        return list(tried.values())
+
+    async def _all(self, rows: Sequence[ThreadRow], concurrency: int) -> list[Tried]:
+        turn = asyncio.Semaphore(concurrency)
+
+        async def one(row: ThreadRow) -> Tried:
+            async with turn:
+                return await self.take_up(row)
+
+        return await asyncio.gather(*(one(row) for row in rows))
+
+    async def in_turn(self) -> list[Tried]:
+        """The same for synchronous callers: one after the other."""
+        tried: dict[str, Tried] = {}
+        while rows := [row for row in [*await self.due(), *await self.orphans()] if row.uid not in tried]:
+            tried |= {row.uid: await self.take_up(row) for row in rows}
+        return list(tried.values())
+
+    async def take_up(self, row: ThreadRow) -> Tried:
+        """Bring one run as far as it goes; what it raises is recorded in its log, and told here."""
+        try:
+            await self._executor.run(row.key, RESUME, 0.0)
+        except (LeaseHeldError, LeaseLostError, NotFoundError) as exc:
+            return Tried(row, exc)  # somebody else has it, or it is gone
+        except Exception as exc:
+            self._runtime.telemetry.count("perdure.runs.failed")
+            self._runtime.telemetry.log(
+                "warning", "a run failed", thread=row.key.id, error=f"{type(exc).__name__}: {exc}"
+            )
+            return Tried(row, exc)
+        return Tried(row)

@@ -1,0 +1,60 @@
+"""Where a call is made: in the run itself, or inside a step. It counts, so that equal calls are told apart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from perdure.core.calls import TOP, Call
+
+if TYPE_CHECKING:
+    from perdure.runtime.run import Run
+
+
+class Scope:
+    """The calls that one piece of code makes."""
+
+    def __init__(self, run: Run, call_id: bytes = TOP, outer: Scope | None = None) -> None:
+        self.run = run
+        self.call_id = call_id
+        self.outer = outer
+        self.free = False  # what is asked for next depends on more than the log tells, such as the state
+        self._asked = 0
+        self.settled = 0
+        self._equals: Counter[tuple[str, bytes]] = Counter()
+        self._writes: Counter[str] = Counter()
+
+    def call(self, name: str, args: bytes, given: str = "") -> Call:
+        """The next call. It is made before anything is awaited, so the order is that of the code."""
+        nth = self._equals[name, args]
+        self._equals[name, args] += 1
+        call = Call(self.run.calls_as, self.call_id, name, args, nth, self._asked, self.settled, given)
+        self._asked += 1
+        return call
+
+    def settle(self) -> None:
+        """A call is over."""
+        self.settled += 1
+
+    def write(self, what: str) -> int:
+        """The place of a write among those of its kind."""
+        self._writes[what] += 1
+        return self._writes[what]
+
+    def encloses(self, other: Scope) -> bool:
+        """Whether `other` is this one, or inside it."""
+        at: Scope | None = other
+        while at is not None and at is not self:
+            at = at.outer
+        return at is self
+
+
+SCOPE: ContextVar[Scope | None] = ContextVar("perdure_scope", default=None)
+
+
+def state_was_read() -> None:
+    """Code of a run looked at the state: what it asks for next may differ from what it asked for before."""
+    scope = SCOPE.get()
+    if scope is not None:
+        scope.free = True

@@ -1,0 +1,144 @@
+"""What happened to a thread, for the person who has to know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from perdure.core.calls import decode_failure, decode_intent, decode_outcome, shown, told
+from perdure.core.codec import decode_known
+from perdure.core.entries import Entry, EntryKind
+from perdure.core.runs import CANCELLED, DEAD, FAILED, FINISHED, INTERRUPTED, PAUSED, Current, decode_ended
+from perdure.core.threads import ThreadRow
+from perdure.runtime.answering import Answers
+from perdure.runtime.infos import RunInfo, info_of
+from perdure.runtime.runtime import Runtime
+
+_KINDS = (
+    *(EntryKind.STEP_FINISHED, EntryKind.STEP_FAILED, EntryKind.TOOL_STARTED, EntryKind.TOOL_FINISHED),
+    *(EntryKind.TOOL_FAILED, EntryKind.RUN_FAILED),
+)
+
+
+class Effect(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that was run, or may have been."""
+
+    name: str
+    key: str  # its idempotency key
+    status: str  # "done", "failed", "unverified"
+    args: Any
+    version: int
+
+
+class Why(msgspec.Struct, frozen=True, kw_only=True):
+    """The story of the newest run of a thread. `str()` of it is for people."""
+
+    thread: str
+    run: RunInfo | None
+    failed: str = ""  # what, and why
+    failed_at: int | None = None  # the version of the failure
+    last_good: int | None = None  # the newest version before it
+    effects: list[Effect] = []
+    steps: int = 0  # how many results are recorded
+    questions: list[str] = []
+    next: list[str] = []  # what to type
+
+    @property
+    def unverified(self) -> list[Effect]:
+        """Tools of which nobody knows whether they ran."""
+        return [each for each in self.effects if each.status == "unverified"]
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+
+async def explain(runtime: Runtime, row: ThreadRow, user: Any) -> Why:
+    """Read the log of the newest run."""
+    current = await runtime.standing.newest(row)
+    if current is None:
+        return Why(thread=row.key.id, run=None, next=[f"store.thread({row.key.id!r}).history()"])
+    entries = await runtime.storage.entries(row.key, after=current.version, kinds=_KINDS)
+    failed = _failure(row.key.id, entries)
+    error = await runtime.standing.failure(row) if row.status in (FAILED, DEAD) else ""
+    info = info_of(row, user, current, runtime.clock.now(), error)
+    pauses = await Answers(runtime).of(row, user)
+    effects = _effects(row.key.id, entries)
+    finished = sum(entry.kind in (EntryKind.STEP_FINISHED, EntryKind.TOOL_FINISHED) for entry in entries)
+    return Why(
+        thread=row.key.id, run=info, failed=failed[1] if failed else "", failed_at=failed[0] if failed else None,
+        last_good=_before(entries, failed, current), effects=effects, steps=finished,
+        questions=[f"{pause.id}: {pause.ask}" for pause in pauses],
+        next=_next(row.key.id, info, [pause.id for pause in pauses]),
+    )  # fmt: skip
+
+
+def _failure(thread_id: str, entries: list[Entry]) -> tuple[int, str] | None:
+    """The newest failure that was not got over: a step's, else the run's."""
+    story: tuple[int, str] | None = None
+    for entry in entries:
+        if entry.kind in (EntryKind.STEP_FAILED, EntryKind.TOOL_FAILED):
+            failure = told(thread_id, entry, decode_failure)
+            story = (entry.version, f"{failure.call.name}: {failure.error}: {failure.text}")
+        elif entry.kind is EntryKind.RUN_FAILED:
+            ended = told(thread_id, entry, decode_ended)
+            text = f"{ended.error}: {ended.text}"
+            story = story if story and story[1].endswith(text) else (entry.version, text)
+        else:
+            story = None
+    return story
+
+
+def _before(entries: list[Entry], failed: tuple[int, str] | None, current: Current) -> int:
+    good = [entry.version for entry in entries if failed is None or entry.version < failed[0]]
+    return good[-1] if good else current.version
+
+
+def _effects(thread_id: str, entries: list[Entry]) -> list[Effect]:
+    found: dict[bytes, Effect] = {}
+    for entry in entries:
+        if entry.kind is EntryKind.TOOL_STARTED:
+            intent = told(thread_id, entry, decode_intent)
+            found[intent.call.id] = Effect(
+                name=intent.call.name, key=shown(intent.call.id), status="unverified",
+                args=decode_known(bytes(intent.arguments)), version=entry.version,
+            )  # fmt: skip
+        elif entry.kind in (EntryKind.TOOL_FINISHED, EntryKind.TOOL_FAILED):
+            done = entry.kind is EntryKind.TOOL_FINISHED
+            call = told(thread_id, entry, decode_outcome).call if done else told(thread_id, entry, decode_failure).call
+            known = found.get(call.id) or Effect(
+                name=call.name, key=shown(call.id), status="", args=None, version=entry.version
+            )
+            found[call.id] = msgspec.structs.replace(known, status="done" if done else "failed")
+    return list(found.values())
+
+
+def _next(thread: str, info: RunInfo, pauses: list[str]) -> list[str]:
+    if info.status == PAUSED and not pauses:  # decided, and nobody went on with it yet
+        return [f'store.resume("{thread}")' if info.agent else f'store.thread("{thread}").run()']
+    if info.status == PAUSED:
+        return [f'store.decide("{pause}", approved=True, by="you")' for pause in pauses]
+    if info.status in (FINISHED, CANCELLED):
+        return []
+    if info.status in (INTERRUPTED, FAILED, DEAD):
+        again = f'store.resume("{thread}")' if info.agent else f'store.thread("{thread}").run()'
+        return [again, f'store.cancel("{thread}")', f'store.thread("{thread}").load("@before-error")']
+    return []
+
+
+def _lines(why: Why) -> list[str]:
+    run = why.run
+    if run is None:
+        return [f"thread {why.thread}: no run yet"]
+    lines = [f"thread {why.thread}: run {run.id} of {run.agent or 'a block of code'} is {run.status}"]
+    lines += [f"  failed: {why.failed} (version {why.failed_at})"] if why.failed else []
+    lines += [f"  last good point: version {why.last_good}; {why.steps} results are recorded"]
+    lines += [f"  {each.status}: {each.name}({_shown(each.args)}), key {each.key}" for each in why.effects]
+    lines += [f"  asked: {question}" for question in why.questions]
+    lines += [f"  next: {each}" for each in why.next]
+    return lines
+
+
+def _shown(args: Any) -> str:
+    text = ", ".join(f"{name}={value!r}" for name, value in args.items()) if isinstance(args, dict) else repr(args)
+    return text if len(text) <= 120 else text[:120] + "…"

@@ -1,0 +1,145 @@
+"""The part of a synchronous store that is about runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from perdure.sync.driver import Driver
+from perdure.sync.run import Run
+from perdure.sync.worker import Worker
+
+if TYPE_CHECKING:
+    from perdure.app import store as app
+    from perdure.app.running import Changed
+    from perdure.app.users import UserId
+    from perdure.runtime.decisions import Decision, Pause
+    from perdure.runtime.infos import RunInfo
+    from perdure.runtime.options import Retry
+    from perdure.runtime.starting import Ticket as AsyncTicket
+    from perdure.runtime.why import Why
+    from perdure.sync.thread import Thread
+
+H = TypeVar("H", bound=Callable[..., Any])
+
+
+class Ticket:
+    """A run that was started: what it is called, and what comes of it."""
+
+    def __init__(self, ticket: AsyncTicket, drive: Driver) -> None:
+        self._ticket = ticket
+        self._drive = drive
+        self.id = ticket.id
+        self.thread = ticket.thread
+
+    def __repr__(self) -> str:
+        return repr(self._ticket)
+
+    def info(self) -> RunInfo:
+        """How far the run came."""
+        return self._drive(self._ticket.info())
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for the run to end, and return its result."""
+        return self._drive(self._ticket.result(timeout))
+
+
+class Running:
+    """Starts runs, finds them again, and tells what became of them. See `perdure.Perdure`."""
+
+    _store: app.Perdure
+    _run: Driver
+
+    def handler(self, name: str, *, retry: Retry | int | None = None) -> Callable[[H], H]:
+        """Register a plain function as the handler of a name: `@store.handler("release")`."""
+
+        def register(function: H) -> H:
+            self._store.handler(name, retry=retry)(lambda run: function(Run(run, self._run)))
+            return function
+
+        return register
+
+    def start(
+        self,
+        name: str,
+        input: Any = None,
+        *,
+        thread: Thread | str,
+        user: UserId | None = None,
+        key: str | None = None,
+        at: datetime | None = None,
+    ) -> Ticket:
+        """Record that a handler is to be run, now or `at` a time. `recover()` or `resume()` runs it, or a worker."""
+        ticket = self._run(self._store.start(name, input, thread=_held(thread), user=user, key=key, at=at))
+        return Ticket(ticket, self._run)
+
+    def resume(
+        self,
+        thread: Thread | str,
+        input: Any = None,
+        *,
+        user: UserId | None = None,
+        changed: Changed = "refuse",
+        take_over: bool = False,
+    ) -> RunInfo:
+        """Go on with the unfinished run of a thread here, and return how far it came."""
+        return self._run(self._store.resume(_held(thread), input, user=user, changed=changed, take_over=take_over))
+
+    def recover(self) -> list[RunInfo]:
+        """Take up every run of a registered handler that is due, one after the other."""
+        return self._run(self._store.recover())
+
+    def worker(self) -> Worker:
+        """A worker that takes up runs of the registered handlers as they become due, one at a time."""
+        return Worker(self.recover)
+
+    def runs(
+        self,
+        limit: int = 50,
+        *,
+        status: str | None = None,
+        agent: str | None = None,
+        since: datetime | None = None,
+        user: UserId | None = None,
+    ) -> list[RunInfo]:
+        """The newest run of each thread, of the threads that changed last first."""
+        return self._run(self._store.runs(limit, status=status, agent=agent, since=since, user=user))
+
+    def cancel(self, thread: Thread | str, *, user: UserId | None = None, reason: str = "") -> RunInfo:
+        """End the unfinished run of a thread; an owner that works on it is refused from then on and stops."""
+        return self._run(self._store.cancel(_held(thread), user=user, reason=reason))
+
+    def signal(
+        self, thread: Thread | str, name: str, value: Any = None, *, user: UserId | None = None, key: str | None = None
+    ) -> None:
+        """Send a value to the run of a thread; `run.signal(name)` gets it."""
+        self._run(self._store.signal(_held(thread), name, value, user=user, key=key))
+
+    def pauses(
+        self, thread: Thread | str | None = None, *, user: UserId | None = None, limit: int = 100
+    ) -> list[Pause]:
+        """The questions that wait for somebody: of all threads, a user's, or one."""
+        return self._run(self._store.pauses(None if thread is None else _held(thread), user=user, limit=limit))
+
+    def decide(
+        self,
+        pause: Pause | str,
+        *,
+        approved: bool,
+        by: str,
+        args: Any = None,
+        answer: Any = None,
+        version: int | None = None,
+    ) -> Decision:
+        """Answer a pause; a worker goes on with the run at once, or `resume(thread)` does."""
+        decided = self._store.decide(pause, approved=approved, by=by, args=args, answer=answer, version=version)
+        return self._run(decided)
+
+    def why(self, thread: Thread | str, *, user: UserId | None = None) -> Why:
+        """What happened to a thread: what failed and where, what it did outside so far, and what to type next."""
+        return self._run(self._store.why(_held(thread), user=user))
+
+
+def _held(thread: Thread | str) -> Any:
+    return thread if isinstance(thread, str) else thread._thread  # pyright: ignore[reportPrivateUsage]

@@ -1,0 +1,108 @@
+"""Runs as people see them: lists, tickets, and why."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from perdure.core.errors import RunFailedError
+from perdure.testing.clock import ManualClock
+from tests.runtime.scenes import TTL, Jobs, block, clock, dies, jobs, store
+
+__all__ = ["clock", "jobs", "store"]
+
+
+async def test_runs_are_listed_newest_first_and_by_what_is_asked(store: Any, clock: ManualClock) -> None:
+    store.handler("work")(lambda run: run.input)
+    for n in range(3):
+        await store.start("work", n, thread=f"t{n}", user="ann" if n else "bob")
+        clock.advance(timedelta(minutes=1))
+    await store.resume("t0")
+    await store.thread("no run").save({})
+    assert [info.thread for info in await store.runs()] == ["t0", "t2", "t1"]
+    assert [info.thread for info in await store.runs(status="queued", limit=1)] == ["t2"]
+    assert [info.thread for info in await store.runs(user="ann")] == ["t2", "t1"]
+    assert [info.thread for info in await store.runs(since=datetime(2026, 1, 1, 0, 1, tzinfo=UTC))] == ["t2", "t1"]
+    assert await store.runs(agent="other") == []
+
+
+async def test_a_run_tells_what_it_is(store: Any) -> None:
+    store.handler("work")(lambda run: {"got": run.input})
+    ticket = await store.start("work", [1], thread="t", user="ann", key="k")
+    await store.resume("t", user="ann")
+    (info,) = await store.runs()
+    assert (info.id, info.thread, info.user, info.agent, info.key) == (ticket.id, "t", "ann", "work", "k")
+    assert (info.status, info.input, info.result, info.attempts, info.owner) == (
+        "finished", [1], {"got": [1]}, 0, None,
+    )  # fmt: skip
+
+
+async def test_a_run_that_nobody_runs_any_more_is_listed_as_interrupted(
+    store: Any, jobs: Jobs, clock: ManualClock
+) -> None:
+    async with store.thread("t").run():
+        assert [info.status for info in await store.runs()] == ["running"]
+        clock.advance(timedelta(seconds=TTL + 1))
+        assert [info.status for info in await store.runs(status="interrupted")] == ["interrupted"]
+
+
+async def test_a_ticket_waits_for_the_result_and_raises_what_became_of_it(store: Any) -> None:
+    @store.handler("work", retry=1)
+    async def work(run: Any) -> Any:
+        raise ValueError("bad: input")
+
+    ticket = await store.start("work", thread="t")
+    await store.recover()
+    with pytest.raises(RunFailedError, match="ValueError: bad: input"):
+        await ticket.result(timeout=5)
+
+
+async def test_a_ticket_keeps_its_result_after_the_next_run(store: Any) -> None:
+    store.handler("work")(lambda run: run.input)
+    tickets = []
+    for n in range(2):
+        tickets.append(await store.start("work", n, thread="t"))
+        await store.recover()
+    assert [await ticket.result(timeout=5) for ticket in tickets] == [0, 1]
+    assert (await tickets[0].info()).status == "finished"
+
+
+async def test_why_names_what_failed_where_and_what_to_type(store: Any, jobs: Jobs) -> None:
+    @store.handler("work", retry=1)
+    async def work(run: Any) -> Any:
+        await run.step("plan", jobs.job("plan"))
+        await run.tool("mail", jobs.job("mail"), to="ann")
+        await run.tool("charge", jobs.fails("charge", OSError("card refused"), 9), amount=5)
+
+    await store.start("work", thread="t")
+    await store.recover()
+    why = await store.why("t")
+    assert (why.failed, why.steps, why.run.status) == ("charge: OSError: card refused", 2, "dead")
+    assert [(effect.name, effect.status, effect.args) for effect in why.effects] == [
+        ("mail", "done", {"to": "ann"}), ("charge", "failed", {"amount": 5}),
+    ]  # fmt: skip
+    text = str(why)
+    for words in ("charge: OSError: card refused", "last good point: version", "done: mail(to='ann')", "store.resume"):
+        assert words in text
+
+
+async def test_why_names_what_is_unverified_and_the_question(store: Any, jobs: Jobs) -> None:
+    async def code(run: Any) -> Any:
+        await run.tool("charge", jobs.job("charge", dies=[1]), amount=5)
+
+    await dies(block(store, code))
+    why = await store.why("t")
+    assert ([effect.name for effect in why.unverified], why.run.status) == (["charge"], "interrupted")
+    assert 'store.thread("t").run()' in str(why)
+    await block(store, code)
+    (pause,) = await store.pauses()
+    assert f'store.decide("{pause.id}"' in str(await store.why("t"))
+
+
+async def test_why_has_a_word_for_every_thread(store: Any, jobs: Jobs) -> None:
+    await store.thread("quiet").save({})
+    assert "no run yet" in str(await store.why("quiet"))
+    await block(store, lambda run: run.step("one", jobs.job("one")))
+    assert "is finished" in str(await store.why("t"))
