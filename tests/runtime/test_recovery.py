@@ -204,19 +204,22 @@ async def test_a_run_can_be_resumed_with_a_new_input(store: Any, jobs: Jobs) -> 
 
 
 async def test_recovering_takes_up_so_many_at_once(store: Any) -> None:
-    at_once, most = [0], [0]
+    at_once, most, full = [0], [0], asyncio.Event()
 
     @store.handler("work")
     async def work(run: Any) -> None:
         at_once[0] += 1
         most[0] = max(most[0], at_once[0])
-        await asyncio.sleep(0.01)
+        if at_once[0] == 3:
+            full.set()
+        await asyncio.wait_for(full.wait(), 30)  # nobody goes on before three are at work
+        await asyncio.sleep(0.02)
         at_once[0] -= 1
 
     for n in range(9):
         await store.start("work", thread=f"t{n}")
     assert len(await store.recover(concurrency=3)) == 9
-    assert 1 <= most[0] <= 3
+    assert most[0] == 3
 
 
 async def test_recovering_from_two_stores_at_once_runs_everything_once(tmp_path: Path, jobs: Jobs) -> None:

@@ -33,7 +33,7 @@ from perdure.core.writes import Appended
 from perdure.runtime.leases import Held, Leases
 from perdure.storage.contract import Storage
 
-_PAGE = 512
+_PAGE = 1024
 _RESULTS = (EntryKind.STEP_FINISHED, EntryKind.TOOL_FINISHED)
 _FAILURES = (EntryKind.STEP_FAILED, EntryKind.TOOL_FAILED)
 _BREAKS = (EntryKind.RUN_FAILED, EntryKind.RUN_RESUMED)
