@@ -14,7 +14,7 @@ from __future__ import annotations
 SMALLEST = 16 * 1024  # below this, folding the changes is as quick as reading a whole state
 _ROLLS_AT = 0.25  # the share of the state that the changes after the newest snapshot may weigh
 _RARELY = 1.25  # … where a snapshot that was dropped takes room until somebody cleans up
-_MANY, _OF_MANY = 450, 0.4  # so many changes may weigh less there
+_MANY, _OF_MANY = 600, 0.4  # so many changes may weigh less there
 
 
 def is_due(since: int, size: int, count: int = 0, *, reuses_room: bool = True) -> bool:
