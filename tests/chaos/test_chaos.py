@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_runs_survive_dead_and_frozen_workers_and_a_crash_of_the_database() -> None:
+    """S4.31: whoever comes goes on, by what the database has."""
     require(shared_postgres)  # skipped where there is none; the campaign starts its own
     command = [sys.executable, "-m", "tests.chaos.campaign", "--short", "--seed", "3"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)

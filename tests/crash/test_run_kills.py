@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize(("backend", "kills"), [("sqlite", 12), ("postgres", 6)])
 def test_an_agent_that_is_killed_finishes_with_every_effect_once(backend: str, kills: int) -> None:
+    """S0.3, S4.1, S4.8: what comes next is told by the log, exactly where it was left."""
     if backend == "postgres":
         require(shared_postgres)  # skipped where there is none; the campaign starts its own
     # A process of its own: children are forked, and this one has threads of the test runner.

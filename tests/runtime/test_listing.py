@@ -70,6 +70,8 @@ async def test_a_ticket_keeps_its_result_after_the_next_run(store: Any) -> None:
 
 
 async def test_why_names_what_failed_where_and_what_to_type(store: Any, jobs: Jobs) -> None:
+    """B8: what failed, the last good point, side effects so far."""
+
     @store.handler("work", retry=1)
     async def work(run: Any) -> Any:
         await run.step("plan", jobs.job("plan"))

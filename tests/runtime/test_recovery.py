@@ -19,6 +19,7 @@ __all__ = ["clock", "jobs", "store"]
 
 
 async def test_queued_runs_are_taken_up_and_what_became_of_them_is_told(store: Any) -> None:
+    """S4.18: what is pending is resumed when a process starts."""
     store.handler("double")(lambda run: run.step("double", lambda n: 2 * n, run.input))
     tickets = [await store.start("double", n, thread=f"t{n}") for n in range(3)]
     infos = await store.recover()

@@ -36,6 +36,7 @@ async def test_a_tool_says_that_it_starts_before_it_runs(store: Any) -> None:
 
 
 async def test_a_tool_that_may_have_run_is_asked_about_and_not_run_again(store: Any, jobs: Jobs) -> None:
+    """B13: intent, result and what is unverified stand in the log."""
     await dies(block(store, charging(jobs)))
     async with store.thread("t").run() as run:
         await charging(jobs)(run)

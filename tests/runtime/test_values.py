@@ -33,6 +33,8 @@ async def test_now_random_and_uuid_are_the_same_after_resuming(store: Any, jobs:
 async def test_a_handler_that_sleeps_long_lets_go_and_is_woken_when_it_is_time(
     store: Any, jobs: Jobs, clock: ManualClock
 ) -> None:
+    """S4.2: stopped, and resumed days later."""
+
     @store.handler("work")
     async def work(run: Any) -> str:
         await run.step("before", jobs.job("before"))
