@@ -37,7 +37,7 @@ demo: $(VENV)/.ready $(if $(VS),$(PEERS)/.ready) ## an agent is killed and resum
 
 test: $(VENV)/.ready ## the tests; ARGS=tests/core narrows them
 	@scripts/servers-if-possible $(BIN)/python
-	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder $(ARGS)
 
 check: $(VENV)/.ready ## lint, format, types, import contracts
 	$(BIN)/ruff check
