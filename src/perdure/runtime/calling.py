@@ -19,7 +19,6 @@ from perdure.core.calls import (
     key_digest,
     printable,
     result_key,
-    shown,
 )
 from perdure.core.codec import decode, encode_result
 from perdure.core.entries import EntryKind
@@ -137,7 +136,7 @@ async def _rerun(attempts: _Attempts, elsewhere: Elsewhere) -> Any:
 async def _unverified(attempts: _Attempts, intent: Intent) -> Any:
     """A tool that started before a crash, and of which nobody knows whether it ran."""
     call, policy = attempts.call, attempts.options.unverified
-    name, key = call.name, shown(call.id)
+    name, key = call.name, attempts.run.effect_key(call.id)
     if policy == "fail":
         raise EffectUnverifiedError(name, key)
     if policy == "tell":

@@ -35,7 +35,7 @@ async def pause(run: Run, name: str, ask: str, args: dict[str, Any]) -> Decision
 
 async def ask_about(run: Run, call: Call, intent: Intent, why: Literal["unverified", "rerun"]) -> Decision:
     """Ask whether a tool that may have run, or that a run that is done again comes to, is to be run."""
-    key = shown(call.id)
+    key = run.effect_key(call.id)
     scope = Scope(run, call.id, run.scope)
     question = scope.call(why, key_digest(intent.attempt))
     happened = "may have run" if why == "unverified" else "has no recorded result"
