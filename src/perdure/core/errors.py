@@ -7,11 +7,13 @@ PerdureError
 │   ├── InvalidRefError          a ref such as @12 or @2h cannot be read
 │   ├── InvalidUrlError          a storage address cannot be read
 │   ├── InvalidFilterError       a filter or limit of a listing cannot be used
+│   ├── InvalidAnswerError       an answer does not fit what a pause expects; the pause stays open
 │   ├── UnsupportedValueError    a value cannot be kept losslessly; its path and the remedy are named
 │   │   ├── CyclicValueError     a value contains itself
 │   │   └── NestingTooDeepError  a value is nested deeper than the codec allows
 │   └── UnknownTypeError         stored data has a type this process has not registered
 ├── NotFoundError                no such thread, version or checkpoint (or it belongs to another user)
+├── NotAllowedError              this person may not decide about this pause; those who may are named
 ├── AmbiguousThreadError         several users have a thread of this id; name the user
 ├── ConflictError                somebody else was there first; nothing was written
 │   ├── VersionConflictError     the state changed since it was read; load again and redo the change
@@ -21,9 +23,10 @@ PerdureError
 │   ├── LeaseHeldError           a run owns the thread; wait for it or cancel it
 │   ├── LeaseLostError           another owner took over this run; stop working
 │   ├── UnfinishedRunError       the thread has a run that is not over; resume or abandon it first
-│   └── PauseClosedError         this pause was decided already; the first decision is named
+│   └── PauseClosedError         this pause was decided already, or its deadline passed; the first decision is named
 ├── RunError                     a run could not go on, or did not end well
 │   ├── RunDivergedError         the code asks for something else than the log recorded; both are shown
+│   ├── PauseChangedError        the code asks something else than a person decided about; the difference is named
 │   ├── RunFinishedError         a run that is over is asked for something it never did
 │   ├── RunFailedError           a run that was waited for failed, or is dead
 │   ├── RunCancelledError        a run that was waited for was cancelled
@@ -106,6 +109,15 @@ class InvalidUrlError(InvalidInputError):
 
 class InvalidFilterError(InvalidInputError):
     """A filter or limit of a listing cannot be used."""
+
+
+class InvalidAnswerError(InvalidInputError):
+    """An answer does not fit what a pause expects."""
+
+    def __init__(self, pause: str, why: str) -> None:
+        super().__init__(f"pause {pause} was not decided: {why}")
+        self.pause = pause
+        self.why = why
 
 
 class UnsupportedValueError(InvalidInputError, TypeError):
@@ -247,8 +259,18 @@ class UnfinishedRunError(ConflictError):
         self.status = status
 
 
+class NotAllowedError(PerdureError):
+    """Somebody decides who may not."""
+
+    def __init__(self, pause: str, by: str, who: tuple[str, ...]) -> None:
+        super().__init__(f"{by} may not decide about pause {pause}; it waits for {' or '.join(who)}. It stays open")
+        self.pause = pause
+        self.by = by
+        self.who = who
+
+
 class PauseClosedError(ConflictError):
-    """A pause was decided already."""
+    """A pause was decided already, or it is too late."""
 
     def __init__(self, pause: str, by: str | None, approved: bool, at: str) -> None:
         word = "approved" if approved else "denied"
@@ -275,6 +297,20 @@ class RunDivergedError(RunError):
         self.run = run
         self.recorded = recorded
         self.asked = asked
+
+
+class PauseChangedError(RunError):
+    """The code asks something else than a person decided about."""
+
+    def __init__(self, pause: str, name: str, differences: list[str]) -> None:
+        super().__init__(
+            f"pause {name!r} ({pause}): the code changed since somebody was asked: {'; '.join(differences)}. Nothing "
+            'was run. Go on with what was decided: store.resume(thread, changed="accept"); or store.cancel(thread) and '
+            "start again"
+        )
+        self.pause = pause
+        self.name = name
+        self.differences = differences
 
 
 class RunFinishedError(RunError):

@@ -16,10 +16,11 @@ from perdure.core.model_calls import Requests
 from perdure.core.runs import WAITING, Current
 from perdure.core.times import to_datetime
 from perdure.runtime.calling import Asked, call_step, call_tool
+from perdure.runtime.expecting import Deadline, expected, people, until
 from perdure.runtime.journal import NOTHING, Journal, Recorded
 from perdure.runtime.leases import SECOND
 from perdure.runtime.options import DEFAULTS, Options, Policy, Retry, options_of
-from perdure.runtime.pausing import pause
+from perdure.runtime.pausing import Question, pause
 from perdure.runtime.scope import SCOPE, Scope
 from perdure.runtime.unwinding import Unwinding
 from perdure.runtime.writing import Writing
@@ -138,12 +139,26 @@ class Run(Writing):
         )
         return Bound(self, given)
 
-    async def pause(self, name: str, *, ask: str, args: Mapping[str, Any] | None = None) -> Decision:
+    async def pause(
+        self,
+        name: str,
+        *,
+        ask: str,
+        args: Mapping[str, Any] | None = None,
+        expects: Any = None,
+        who: str | Sequence[str] | None = None,
+        deadline: Deadline | None = None,
+    ) -> Decision:
         """Ask a person, and let go of the thread until somebody decided; then the run goes on with the decision.
 
-        The code is left by an exception that no `except Exception` catches, and entered again after the decision.
+        `expects` is the answer that is asked for beside yes or no: a list of choices, `str` for a text, a type or a
+        JSON schema for a form, `Any` for a result from elsewhere. `who` may answer: one name or several. When nobody
+        did until the `deadline`, it is denied. The code is left by an exception that no `except Exception` catches,
+        and entered again after the decision; raises `PauseChangedError` when it asks something else by then.
         """
-        return await pause(self, name, ask, dict(args or {}))
+        answer, now = expected(expects), self.runtime.clock.now()
+        latest = until(deadline, now) or self.runtime.patience(now)
+        return await pause(self, Question(name, ask, dict(args or {}), answer, people(who), latest))
 
     async def sleep(self, seconds: float | timedelta) -> None:
         """Wait, through restarts too: the time counts from the first call. A handler lets go of its thread for it."""
