@@ -200,6 +200,7 @@ def test_an_answer_that_is_none_is_to_be_tried_again(send: Send, text: str) -> N
     with receiving(says(text)) as receiver:
         sent = send(in_time(receiver.url))
     assert (sent.outcome, sent.status) == ("retry", None)
+    assert len(sent.reason) > len(f"http://127.0.0.1:{receiver.port}/…: ")  # nobody can act on nothing
 
 
 @pytest.mark.parametrize(

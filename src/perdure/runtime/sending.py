@@ -48,7 +48,7 @@ class Sender:
         except (self._http.InvalidURL, ImportError, ValueError):  # their texts show the address
             return unanswered(webhook, "its address, or the proxy that the environment names, cannot be used")
         except (self._http.HTTPError, OSError) as exc:
-            return unanswered(webhook, f"{exc or type(exc).__name__}")
+            return unanswered(webhook, str(exc) or type(exc).__name__)
 
     def send_now(self, webhook: Webhook, notice: Notice, *, now: int) -> Sent:
         """The same for code without an event loop, or with one that must not be used."""
@@ -59,7 +59,7 @@ class Sender:
         if not webhook.allow_private and not await _pinned(request, self._is_public):
             return refused(webhook, "its host is, or may be, in a private network (allow_private=False)")
         # The transport alone: a client would log the address, which may hold a secret, and follow what it finds.
-        async with self._transport(webhook) as transport:
+        async with await self._transport(webhook) as transport:
             response = await transport.handle_async_request(request)
             # Closed unread: the status said it all, and what follows may be endless.
             await response.aclose()
@@ -73,9 +73,9 @@ class Sender:
         headers |= {"content-type": body.content_type, "connection": "close"}
         return self._http.Request("POST", url, headers=headers, content=body.content)
 
-    def _transport(self, webhook: Webhook) -> Any:
-        if self._trust is None:
-            self._trust = self._http.create_ssl_context()
+    async def _transport(self, webhook: Webhook) -> Any:
+        if self._trust is None:  # reading all authorities takes 50 ms, which would hold up whoever shares the loop
+            self._trust = await asyncio.to_thread(self._http.create_ssl_context)
         return self._http.AsyncHTTPTransport(verify=self._trust, proxy=_proxy(webhook))
 
 
