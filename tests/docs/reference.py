@@ -16,7 +16,6 @@ from perdure.checkpoints.pruning import Pruned
 from perdure.checkpoints.travel import Rewinding, TimelineItem
 from perdure.core import errors
 from perdure.core.deliveries import Sent
-from perdure.core.links import Link
 from perdure.core.portable import Listed
 from perdure.core.retention import Plan, Point, Verdict
 from perdure.core.weights import KindSize, Largest, StoreSizes, ThreadSizes, ThreadTotal, Weight
@@ -41,7 +40,7 @@ VALUES = (
     perdure.RunInfo, perdure.Why, Effect, perdure.Pause, perdure.Decision, perdure.Retry, perdure.Unverified,
     ModelRequest, Chunk,
     perdure.CheckpointDiff, StoreSizes, ThreadTotal, ThreadSizes, KindSize, Weight, Largest, Exported, Listed, Copied,
-    perdure.webhooks.Webhook, perdure.webhooks.Notice, perdure.webhooks.Body, Sent, Link,
+    perdure.webhooks.Webhook, perdure.webhooks.Notice, perdure.webhooks.Body, Sent,
 )  # fmt: skip
 AGENTS = (
     perdure.StandardAgent, perdure.Orchestrator, perdure.CheckpointManager, perdure.CheckpointStorage,
