@@ -122,7 +122,7 @@ async def test_only_those_who_may_answer_do(store: Any) -> None:
     """B17"""
     await block(store, asking(who=["ann", "bob"]))
     (pause,) = await store.pauses()
-    with pytest.raises(NotAllowedError, match="mallory may not decide .* ann or bob"):
+    with pytest.raises(NotAllowedError, match=r"mallory may not decide .* ann or bob"):
         await store.decide(pause, approved=True, by="mallory")
     assert await store.pauses() == [pause]
     await store.decide(pause, approved=True, by="bob")

@@ -8,6 +8,7 @@ PerdureError
 │   ├── InvalidUrlError          a storage address cannot be read
 │   ├── InvalidFilterError       a filter or limit of a listing cannot be used
 │   ├── InvalidAnswerError       an answer does not fit what a pause expects; the pause stays open
+│   ├── InvalidWebhookError      a receiver of notifications cannot be used; nothing secret of it is shown
 │   ├── UnsupportedValueError    a value cannot be kept losslessly; its path and the remedy are named
 │   │   ├── CyclicValueError     a value contains itself
 │   │   └── NestingTooDeepError  a value is nested deeper than the codec allows
@@ -33,6 +34,10 @@ PerdureError
 │   ├── HandlerMissingError      no handler of this name is registered here
 │   ├── StepFailedError          a step or tool failed earlier, and the run went on: it fails the same way again
 │   └── EffectUnverifiedError    a tool may have run before a crash; policy "fail" does not run it again
+├── LinkError                    a signed link cannot be followed; nothing was decided
+│   ├── LinkInvalidError         it was changed or cut off on its way, or made with another key
+│   └── LinkExpiredError         its time is over
+├── WebhookSignatureError        a delivery to a webhook is not ours, or not a new one; believe nothing of it
 ├── DamagedError                 stored bytes fail their check; nothing of them was believed
 │   ├── EntryDamagedError        an entry of a log
 │   ├── CheckpointDamagedError   a point that was asked for; the newest intact one is named
@@ -118,6 +123,15 @@ class InvalidAnswerError(InvalidInputError):
         super().__init__(f"pause {pause} was not decided: {why}")
         self.pause = pause
         self.why = why
+
+
+class InvalidWebhookError(InvalidInputError):
+    """A receiver of notifications cannot be used."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(f"webhook {place}: {reason}")
+        self.place = place  # without path, user and password: each may be a secret
+        self.reason = reason
 
 
 class UnsupportedValueError(InvalidInputError, TypeError):
@@ -369,6 +383,39 @@ class EffectUnverifiedError(RunError):
         super().__init__(f"unverified: {name} may have run, key {key}; it was not run again")
         self.name = name
         self.key = key
+
+
+class LinkError(PerdureError):
+    """A signed link cannot be followed; nothing was decided."""
+
+
+class LinkInvalidError(LinkError):
+    """A link was changed or cut off on its way, or made with another key."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"this link {reason}; nothing was decided, open it again from the message or ask for a new one"
+        )
+        self.reason = reason
+
+
+class LinkExpiredError(LinkError):
+    """The time of a link is over."""
+
+    def __init__(self, pause: str, at: str) -> None:
+        super().__init__(f"the link to pause {pause} ended at {at}; nothing was decided, ask for a new one")
+        self.pause = pause
+        self.at = at
+
+
+class WebhookSignatureError(PerdureError):
+    """A delivery to a webhook is not ours, or not a new one."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"this delivery is refused: {reason}; check the secret, the clock and that the body is as it came"
+        )
+        self.reason = reason
 
 
 class DamagedError(PerdureError):

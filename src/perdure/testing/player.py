@@ -46,12 +46,6 @@ WHICH = [
     *(ANY_STATUS, Which(statuses=("running", "x")), Which(never=("idle", "y"))),
     *(Which(left=("running",)), Which(left=("idle", "running", "x"))),
 ]
-    ANY_STATUS,
-    Which(statuses=("running", "x")),
-    Which(left=("running",)),
-    Which(never=("idle", "y")),
-    Which(left=("idle", "running", "x")),
-]
 BLOBS = [blob_of("one"), blob_of("two")]
 TTL = 5 * SECOND
 
