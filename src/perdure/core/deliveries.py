@@ -11,6 +11,7 @@ from perdure.core.webhooks import Webhook
 
 Outcome = Literal["delivered", "retry", "given up"]
 
+_ROUND, _LONGEST_ROUND = 60.0, 3600.0  # seconds between two rounds of attempts
 _SECONDS = re.compile(r"[0-9]{1,9}")
 
 
@@ -35,6 +36,16 @@ def next_try(webhook: Webhook, attempt: int, asked: float | None = None) -> floa
         return None
     doubled = webhook.first_wait * 2.0 ** min(max(attempt - 1, 0), 64)  # beyond that a float would overflow
     return min(max(doubled, asked or 0.0), webhook.longest_wait)
+
+
+def wait_after(webhook: Webhook, attempt: int, asked: float | None = None) -> float:
+    """Seconds to wait after this many failed attempts, for as long as the question is open.
+
+    A round of `attempts` comes quickly, as `next_try` says; then the next round is waited for, longer each time.
+    """
+    within = next_try(webhook, attempt % webhook.attempts, asked) if attempt % webhook.attempts else None
+    rounds = attempt // webhook.attempts
+    return min(_ROUND * 2.0 ** min(rounds - 1, 16), _LONGEST_ROUND) if within is None else within
 
 
 def answered(webhook: Webhook, status: int, retry_after: str | None, now: int) -> Sent:

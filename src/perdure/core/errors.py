@@ -31,6 +31,7 @@ PerdureError
 │   ├── RunFinishedError         a run that is over is asked for something it never did
 │   ├── RunFailedError           a run that was waited for failed, or is dead
 │   ├── RunCancelledError        a run that was waited for was cancelled
+│   ├── ToolDeniedError          a person did not approve a tool, or nobody did in time; it was not run
 │   ├── HandlerMissingError      no handler of this name is registered here
 │   ├── StepFailedError          a step or tool failed earlier, and the run went on: it fails the same way again
 │   └── EffectUnverifiedError    a tool may have run before a crash; policy "fail" does not run it again
@@ -325,6 +326,17 @@ class PauseChangedError(RunError):
         self.pause = pause
         self.name = name
         self.differences = differences
+
+
+class ToolDeniedError(RunError):
+    """A tool was not approved, and not run."""
+
+    def __init__(self, tool: str, by: str | None, answer: object = None) -> None:
+        said = "" if answer is None else f": {answer}"
+        super().__init__(f"{tool} was not run: {'denied by ' + by if by else 'nobody approved it in time'}{said}")
+        self.tool = tool
+        self.by = by
+        self.answer = answer
 
 
 class RunFinishedError(RunError):

@@ -67,6 +67,7 @@ class Notified(msgspec.Struct, array_like=True, frozen=True, gc=False):
     delivered: bool
     over: bool  # it is not tried again
     text: str = ""  # what the other side said, or why it could not be reached
+    asked: float = 0.0  # seconds that it asked to be left alone
 
 
 decode_opened = msgspec.msgpack.Decoder(Opened).decode

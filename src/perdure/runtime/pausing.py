@@ -34,6 +34,7 @@ class Question(NamedTuple):
     expected: Expected = Expected()
     who: tuple[str, ...] = ()
     deadline: int = 0  # microseconds; 0 for none
+    shape: str = ""  # the JSON schema of the arguments, where it is known
 
 
 async def pause(run: Run, question: Question) -> Decision:
@@ -41,8 +42,13 @@ async def pause(run: Run, question: Question) -> Decision:
     scope = run.scope
     name = check_id(question.name, "the name of a pause")
     call = scope.call(f"pause {name}", key_digest(name))
+    return await ask(run, scope, call, question)
+
+
+async def ask(run: Run, scope: Scope, call: Call, question: Question) -> Decision:
+    """Open a pause at a place, or return the decision about it."""
     try:
-        entry = await _standing(run, call)
+        entry = await standing(run, call)
         if entry is None:
             await run.find(call, scope)  # code that changed meanwhile is told before anybody is asked
         return await _asked(run, scope, call, question, entry)
@@ -59,10 +65,10 @@ async def ask_about(run: Run, call: Call, intent: Intent, why: Literal["unverifi
     again = "run it again" if why == "unverified" else "run it"
     ask = f"{why}: {call.name} {happened}, key {key}. Approve: {again}; deny: the answer is its result"
     question = Question(f"{why} {call.name}", ask, decode(bytes(intent.arguments)))
-    return await _asked(run, scope, place, question, await _standing(run, place))
+    return await _asked(run, scope, place, question, await standing(run, place))
 
 
-async def _standing(run: Run, call: Call) -> Entry | None:
+async def standing(run: Run, call: Call) -> Entry | None:
     """The question as it was asked before."""
     return await run.keyed(opened_key(shown(call.id))) if run.resumed else None
 
@@ -77,8 +83,9 @@ async def _asked(run: Run, scope: Scope, call: Call, question: Question, entry: 
         if answer is not None:
             return as_expected(run, opened, question, _decision(run, opened, answer))
     run.paused = True
+    run.questions.append(opened)
     await run.runtime.settled(run, scope)
-    raise Unwinding(PAUSED, run.runtime.attending.first_look(opened))
+    raise Unwinding(PAUSED)
 
 
 def _decision(run: Run, opened: Opened, answer: Entry) -> Decision:
@@ -102,7 +109,7 @@ async def _open(run: Run, call: Call, question: Question) -> Opened:
     journal, place = run.journal, shown(call.id)
     opened = Opened(
         pause_id(journal.uid, place), call, question.name, question.ask, Raw(encode_result(question.args)),
-        question.expected.recorded, question.who, question.deadline,
+        question.expected.recorded, question.who, question.deadline, question.shape,
     )  # fmt: skip
     entries = [journal.entry(EntryKind.PAUSE_OPENED, opened)]
     mark = None
@@ -110,4 +117,5 @@ async def _open(run: Run, call: Call, question: Question) -> Opened:
         mark = CheckpointMark(id=journal.engine.ids.checkpoint(), kind="pause", status=PAUSED, note=question.ask[:200])
         entries.append(journal.entry(EntryKind.CHECKPOINT_SAVED, mark))
     await journal.write(entries, key=opened_key(place), patch=ThreadPatch(status=PAUSED), mark=mark)
+    run.runtime.attending.asked(journal.key)
     return opened

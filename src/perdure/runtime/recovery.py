@@ -17,6 +17,7 @@ from perdure.runtime.owner import is_dead
 from perdure.runtime.runtime import Runtime
 
 _PAGE = 1000
+_LATE = 2 * 3600.0  # seconds: the next round of attempts to tell somebody is never further ahead
 RESUME = Wanted(only_resume=True)
 
 
@@ -35,6 +36,7 @@ class Recovery:
         self._which = taken_up(runtime.recovery_policy, runtime.clock.now())
         self._executor = executor
         self._handlers = handlers
+        self._attended: set[str] = set()
         self._namespace = namespace
 
     async def due(self, limit: int = _PAGE) -> list[ThreadRow]:
@@ -57,9 +59,9 @@ class Recovery:
             self._namespace, now, limit, ahead=int(ahead * SECOND), which=ATTENDED
         )  # fmt: skip
 
-    async def attend(self, row: ThreadRow) -> bool:
+    async def attend(self, row: ThreadRow, *, eager: bool = False) -> bool:
         """Look after the questions of a thread; say whether its run has to go on here for another reason."""
-        return await self._runtime.attending.attend(row) and row.agent in self._handlers.names
+        return await self._runtime.attending.attend(row, eager=eager) and row.agent in self._handlers.names
 
     async def sweep(self, concurrency: int) -> list[Tried]:
         """Take up everything that is due now, so many at once, and wait until it came as far as it goes."""
@@ -70,7 +72,11 @@ class Recovery:
         return list(tried.values())
 
     async def _everything(self) -> list[ThreadRow]:
-        others = [row for row in await self.asked() if await self.attend(row)]
+        """What is due; that people were not told of a question is made up for at once."""
+        late = _LATE if self._runtime.webhooks else 0.0
+        asked = [row for row in await self.asked(ahead=late) if row.uid not in self._attended]
+        self._attended |= {row.uid for row in asked}
+        others = [row for row in asked if await self.attend(row, eager=True)]
         return [*others, *await self.due(), *await self.orphans()]
 
     async def _all(self, rows: Sequence[ThreadRow], concurrency: int) -> list[Tried]:

@@ -13,6 +13,7 @@ from perdure.core.entries import Entry
 from perdure.core.errors import InvalidInputError, RunDivergedError, RunFinishedError
 from perdure.core.identity import check_id
 from perdure.core.model_calls import Requests
+from perdure.core.pauses import Opened
 from perdure.core.runs import WAITING, Current
 from perdure.core.times import to_datetime
 from perdure.runtime.calling import Asked, call_step, call_tool
@@ -63,6 +64,7 @@ class Run(Writing):
         self.handled = handled  # a handler can be called again at any time
         self.attempt = 1  # how many times it was tried without getting on
         self.paused = False
+        self.questions: list[Opened] = []  # that it waits for
         self.result: Any = decode(bytes(current.end.value)) if over and current.end else None
         self.under_way: set[Scope] = set()
         self.waiting: list[Scope] = []  # where the code lets go
@@ -128,15 +130,19 @@ class Run(Writing):
         returns: Callable[..., Any] | None = None,
         repeatable: bool = False,
         unverified: Policy = "ask",
+        require_approval: bool = False,
+        approval_prompt: str | None = None,
     ) -> Bound:
         """Say how the next step or tool is run: `await run.options(retry=3, timeout=20).step("fetch", fetch, url)`.
 
         `key` finds it again instead of its arguments, `returns` is the type to give back, a `repeatable` tool is run
-        again without asking, `unverified` is what to do about one that may have run: "ask", "tell" or "fail".
+        again without asking, `unverified` is what to do about one that may have run: "ask", "tell" or "fail". With
+        `require_approval` a person is asked before a tool runs, in the words of `approval_prompt` ("Run: {command}?").
         """
         given = options_of(
-            retry=retry, timeout=timeout, key=key, returns=returns, repeatable=repeatable, unverified=unverified
-        )
+            retry=retry, timeout=timeout, key=key, returns=returns, repeatable=repeatable, unverified=unverified,
+            require_approval=require_approval, approval_prompt=approval_prompt,
+        )  # fmt: skip
         return Bound(self, given)
 
     async def pause(

@@ -9,6 +9,7 @@ from perdure.core.approval import patience
 from perdure.core.approvals import Approvals
 from perdure.core.ports import Clock, Randomness, Telemetry
 from perdure.core.recovery_policy import RecoveryPolicy
+from perdure.core.webhooks import Webhook
 from perdure.runtime.attending import Attending
 from perdure.runtime.leases import SECOND, TTL, Leases
 from perdure.runtime.signals import Signals
@@ -40,6 +41,7 @@ class Runtime:
         self.signals = Signals(self)
         self.recovery_policy = RecoveryPolicy()
         self.approvals = Approvals()
+        self.webhooks: tuple[Webhook, ...] = ()
         self.attending = Attending(self)
 
     def in_seconds(self, seconds: float) -> int:
