@@ -127,6 +127,7 @@ class Engine:
             request=digest_of(encode_body([entry.digest for entry in entries])) if request.key is not None else None,
             checkpoint=self._marked(request),
             patch=request.patch,
+            after_run=request.after_run,
             epoch=request.epoch,
             renew_until=request.renew_until,
         )

@@ -199,10 +199,12 @@ class Journal:
         key: str | None = None,
         patch: ThreadPatch = NO_PATCH,
         mark: CheckpointMark | None = None,
+        after_run: int | None = None,
     ) -> Appended:
         """Add entries under the lease, which is renewed by the way; raise `LeaseLostError` when it is another's."""
+        request = replace(self.request(key, patch, mark), after_run=after_run)
         try:
-            done = await self.engine.speak(self.key, entries, self.request(key, patch, mark))
+            done = await self.engine.speak(self.key, entries, request)
         except LeaseLostError as exc:
             self.held.lost = exc
             raise

@@ -123,7 +123,7 @@ class Model:
         if thread is None:
             if write.uid is not None or write.epoch is not None:
                 raise NotFoundError("thread")
-            if write.expected not in (None, 0):
+            if write.expected not in (None, 0) or write.after_run not in (None, 0):
                 raise VersionConflictError(write.key.id, write.expected or 0, 0)
             return
         row = thread.row
@@ -136,6 +136,8 @@ class Model:
             raise LeaseHeldError(write.key.id, str(row.lease_owner))
         if write.expected not in (None, thread.state_version):
             raise VersionConflictError(write.key.id, write.expected or 0, thread.state_version)
+        if write.after_run not in (None, thread.run):
+            raise VersionConflictError(write.key.id, write.after_run or 0, thread.run)
 
     def _new(self, write: Write) -> Thread:
         row = ThreadRow(key=write.key, uid=write.new_uid, created=write.micros, updated=write.micros)
