@@ -82,7 +82,7 @@ class Engine:
 
         With `after`, it builds on that version: what came since is left behind, as by a rewind.
         """
-        asked = ("save", digest_of(encode(state)) if request.key is not None else b"")
+        asked = ("save", (request.content or digest_of(encode(state))) if request.key is not None else b"")
         if after is not None:
             asked = (*asked, after)
         kind = EntryKind.STATE_SAVED if after is None else EntryKind.THREAD_REWOUND
@@ -191,8 +191,10 @@ class Engine:
 
     async def change(self, key: ThreadKey, change: Change, expected: int | None, request: Request) -> Saved:
         """Apply a change. One that commutes goes on after a lost race; the answer tells what was there before it."""
-        asked = ("update", digest_of(encode_body(change.request())) if request.key is not None else b"")
-
+        content = request.content
+        if content is None:
+            content = digest_of(encode_body(change.request())) if request.key is not None else b""
+        asked = ("update", content)
         made = await self._append_unseen(key, change, request, asked) if change.commutes else None
         if made is not None:
             return made

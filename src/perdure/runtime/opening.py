@@ -44,12 +44,19 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     only_resume: bool = False  # nothing is started
 
 
-def wanted(key: str | None, input: Any, unfinished: str, actor: str | None, patch: ThreadPatch) -> Wanted:
+def wanted(key: str | None, input: Any, unfinished: str, changed: str, actor: str | None, patch: ThreadPatch) -> Wanted:
     """The same from a caller's words; raise `InvalidInputError` for what cannot be."""
     if unfinished not in _WAYS:
         raise InvalidInputError(f'unfinished must be "resume", "fail" or "abandon", not {unfinished!r}')
-    encoded = None if input is None else encode(input, root="input")
-    return Wanted(key=key, input=encoded, unfinished=unfinished, actor=actor, patch=patch)  # pyright: ignore[reportArgumentType]
+    encoded, accept = None if input is None else encode(input, root="input"), accepts(changed)
+    return Wanted(key=key, input=encoded, unfinished=unfinished, actor=actor, patch=patch, accept=accept)  # pyright: ignore[reportArgumentType]
+
+
+def accepts(changed: str) -> bool:
+    """Whether code that asks for something else than the log recorded is let; raise `InvalidInputError`."""
+    if changed not in ("refuse", "accept"):
+        raise InvalidInputError(f'changed must be "refuse" or "accept", not {changed!r}')
+    return changed == "accept"
 
 
 async def begin(runtime: Runtime, key: ThreadKey, ask: Wanted, wait: float) -> Run:
