@@ -32,6 +32,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     returns: Any = None
     repeatable: bool = False
     unverified: Policy = "ask"
+    blocking: bool = False
 
 
 DEFAULTS = Options()
@@ -45,13 +46,16 @@ def options_of(
     returns: Callable[..., Any] | None = None,
     repeatable: bool = False,
     unverified: Policy = "ask",
+    blocking: bool = False,
 ) -> Options:
     """The options that these words ask for; raise `InvalidInputError` for what cannot be."""
     if unverified not in _POLICIES:
         raise InvalidInputError(f'unverified must be "ask", "tell" or "fail", not {unverified!r}')
+    if blocking and timeout is not None:
+        raise InvalidInputError("a blocking function cannot be stopped after a timeout; give it a timeout of its own")
     return Options(
         retry=_retry(retry), timeout=_seconds(timeout), key=key, returns=returns, repeatable=bool(repeatable),
-        unverified=unverified,
+        unverified=unverified, blocking=bool(blocking),
     )  # fmt: skip
 
 

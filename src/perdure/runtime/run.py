@@ -127,15 +127,18 @@ class Run(Writing):
         returns: Callable[..., Any] | None = None,
         repeatable: bool = False,
         unverified: Policy = "ask",
+        blocking: bool = False,
     ) -> Bound:
         """Say how the next step or tool is run: `await run.options(retry=3, timeout=20).step("fetch", fetch, url)`.
 
         `key` finds it again instead of its arguments, `returns` is the type to give back, a `repeatable` tool is run
-        again without asking, `unverified` is what to do about one that may have run: "ask", "tell" or "fail".
+        again without asking, `unverified` is what to do about one that may have run: "ask", "tell" or "fail". A plain
+        function that is `blocking` is called in a thread of its own, so that the event loop and the lease go on.
         """
         given = options_of(
-            retry=retry, timeout=timeout, key=key, returns=returns, repeatable=repeatable, unverified=unverified
-        )
+            retry=retry, timeout=timeout, key=key, returns=returns, repeatable=repeatable, unverified=unverified,
+            blocking=blocking,
+        )  # fmt: skip
         return Bound(self, given)
 
     async def pause(self, name: str, *, ask: str, args: Mapping[str, Any] | None = None) -> Decision:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from perdure.checkpoints.engine import Engine
 from perdure.core.ports import Clock, Randomness, Telemetry
-from perdure.runtime.leases import SECOND, TTL, Leases
+from perdure.runtime.leases import SECOND, TTL, Held, Leases
 from perdure.runtime.signals import Signals
 from perdure.runtime.standing import Standing
 
 if TYPE_CHECKING:
+    from perdure.runtime.keeping import Keeper
     from perdure.runtime.run import Run
     from perdure.runtime.scope import Scope
     from perdure.runtime.work import Work
@@ -34,6 +35,10 @@ class Runtime:
         self.leases = Leases(engine.storage, clock, randomness, ttl)
         self.standing = Standing(engine.storage)
         self.signals = Signals(self)
+
+    def keep(self, held: Held) -> Keeper:
+        """Renew a lease until the answer is told to stop."""
+        return self.work.keep(self.leases, held, self.telemetry)
 
     def in_seconds(self, seconds: float) -> int:
         """The time so many seconds from now."""
