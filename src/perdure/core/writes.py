@@ -322,12 +322,11 @@ def renewed(row: ThreadRow, epoch: int, until: int) -> ThreadRow:
 def released(row: ThreadRow, epoch: int, wake_at: int | None) -> ThreadRow:
     """The row without its lease; raise `LeaseLostError` when it is another's by now.
 
-    A timer that was set meanwhile stays, unless there is another: an answer that came must not be forgotten.
+    A timer that was set meanwhile stays, unless this one is earlier: an answer that came must not be forgotten.
     """
     _owned(row, epoch)
-    return msgspec.structs.replace(
-        row, lease_owner=None, lease_until=0, wake_at=row.wake_at if wake_at is None else wake_at
-    )
+    timers = [at for at in (row.wake_at, wake_at) if at is not None]
+    return msgspec.structs.replace(row, lease_owner=None, lease_until=0, wake_at=min(timers, default=None))
 
 
 def _owned(row: ThreadRow, epoch: int) -> None:

@@ -9,7 +9,7 @@ from msgspec import Raw
 from perdure.core.calls import reason
 from perdure.core.codec import decode, encode_result
 from perdure.core.entries import EntryKind
-from perdure.core.runs import DEAD, FAILED, FINISHED, Ended, end_key
+from perdure.core.runs import DEAD, FAILED, FINISHED, PAUSED, Ended, end_key
 from perdure.core.threads import ThreadPatch
 from perdure.runtime.run import Run
 from perdure.runtime.unwinding import Unwinding
@@ -52,11 +52,13 @@ async def fail_here(run: Run, error: BaseException) -> None:
 
 
 async def let_go(run: Run, why: Unwinding) -> None:
-    """Give the thread back while the run waits."""
-    if run.journal.status != why.status:
-        entry = run.journal.entry(EntryKind.THREAD_CHANGED, {"status": why.status})
-        await run.journal.write([entry], patch=ThreadPatch(status=why.status))
-    await run.runtime.leases.release(run.journal.held, why.wake_at)
+    """Give the thread back while the run waits: for whatever comes first, of all that its code waits for."""
+    status = PAUSED if run.paused else why.status
+    if run.journal.status != status:
+        entry = run.journal.entry(EntryKind.THREAD_CHANGED, {"status": status})
+        await run.journal.write([entry], patch=ThreadPatch(status=status))
+    timers = [*run.timers, *([] if why.wake_at is None else [why.wake_at])]
+    await run.runtime.leases.release(run.journal.held, min(timers, default=None))
 
 
 async def cut_off(run: Run) -> None:

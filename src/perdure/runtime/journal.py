@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 from msgspec.structs import replace
@@ -65,6 +66,7 @@ class Journal:
         self.state_version = 0  # as far as this run knows
         self.status = ""  # as this run wrote it last
         self.progressed = False  # since it was taken up
+        self.busy = 0  # reads and writes of it that are under way
         self._actor = actor
         self._read = self.head = self.began = 0
         self.written = Written(self)
@@ -75,6 +77,15 @@ class Journal:
         self._newest: dict[bytes, Outcome | Failure | Intent] = {}  # what was told of a call last
         self._inside: dict[bytes, dict[bytes, Recorded]] = {}  # of steps under way: a new attempt asks for it again
         self._places: dict[tuple[bytes, int], Call] = {}  # calls that were made in sequence, by their place
+
+    @contextmanager
+    def at_work(self) -> Generator[None]:
+        """The log is being read or written: what waits beside it is not to let go of the thread."""
+        self.busy += 1
+        try:
+            yield
+        finally:
+            self.busy -= 1
 
     @property
     def key(self) -> ThreadKey:
@@ -207,7 +218,8 @@ class Journal:
         """Add entries under the lease, which is renewed by the way; raise `LeaseLostError` when it is another's."""
         request = replace(self.request(key, patch, mark), after_run=after_run)
         try:
-            done = await self.engine.speak(self.key, entries, request)
+            with self.at_work():
+                done = await self.engine.speak(self.key, entries, request)
         except LeaseLostError as exc:
             self.held.lost = exc
             raise

@@ -65,6 +65,7 @@ class Run(Writing):
         self.result: Any = decode(bytes(current.end.value)) if over and current.end else None
         self.under_way: set[Scope] = set()
         self.waiting: list[Scope] = []  # where the code lets go
+        self.timers: list[int] = []  # … and when it wants to be woken, if by nothing else
         self.calls_as = current.started.run  # whose calls these are: a rerun finds those of the run it does again
         self.elsewhere: Elsewhere | None = None
         self.requests = Requests()
@@ -156,6 +157,7 @@ class Run(Writing):
         until = await self.step("sleep", lambda: self.runtime.clock.now() + int(wanted * SECOND))
         left = (until - self.runtime.clock.now()) / SECOND
         if left > self.journal.held.ttl and self.handled:
+            self.timers.append(until)  # whatever lets go first
             await self.runtime.settled(self, self.scope)
             raise Unwinding(WAITING, until)
         if left > 0:
@@ -202,14 +204,16 @@ class Run(Writing):
 
     async def keyed(self, idem_key: str) -> Entry | None:
         """The entry that stands under a key, in this thread or in the one that it does again."""
-        entry = await self.journal.storage.keyed(self.journal.key, idem_key)
-        return await self.elsewhere.keyed(idem_key) if entry is None and self.elsewhere else entry
+        with self.journal.at_work():
+            entry = await self.journal.storage.keyed(self.journal.key, idem_key)
+            return await self.elsewhere.keyed(idem_key) if entry is None and self.elsewhere else entry
 
     async def find(self, call: Call, scope: Scope) -> Recorded:
         """What the log has of a call. Raises when it has something else in that place, or is over without it."""
         if not self.resumed and not call.parent:
             return NOTHING
-        found = await self.journal.find(call)
+        with self.journal.at_work():
+            found = await self.journal.find(call)
         if found is not NOTHING:
             return found
         if self.over:

@@ -47,9 +47,13 @@ class Runtime:
     async def settled(self, run: Run, scope: Scope) -> None:
         """Wait for the steps that are under way beside `scope`: they finish before a run lets go.
 
-        Those that wait for the same inside are left out: two questions in two steps would wait for each other.
+        Those that wait for the same inside are left out: two questions in two steps would wait for each other. What is
+        being recorded is recorded first: a question, or when a sleep is over, beside what lets go.
         """
         await self.work.pause(0)  # code beside it may be about to begin
         run.waiting.append(scope)
-        while any(not any(each.encloses(other) for other in run.waiting) for each in run.under_way):
+        while run.journal.busy or self._are_under_way(run):
             await self.work.pause(_LOOK)
+
+    def _are_under_way(self, run: Run) -> bool:
+        return any(not any(each.encloses(other) for other in run.waiting) for each in run.under_way)

@@ -260,7 +260,7 @@ class Storage(Protocol):
         ...
 
     async def release(self, key: ThreadKey, epoch: int, *, wake_at: int | None = None) -> None:
-        """Give the lease back, and ask to be woken (None: a timer that was set meanwhile stays).
+        """Give the lease back, and ask to be woken (a timer that was set meanwhile stays, unless this one is earlier).
 
         Raises `LeaseLostError`, `NotFoundError`.
         """

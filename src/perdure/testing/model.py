@@ -244,7 +244,9 @@ class Model:
 
     def release(self, key: ThreadKey, epoch: int, wake_at: int | None) -> None:
         row = self._leased(key, epoch)
-        self._change(key, lease_owner=None, lease_until=0, wake_at=row.wake_at if wake_at is None else wake_at)
+        if wake_at is None or (row.wake_at is not None and row.wake_at < wake_at):
+            wake_at = row.wake_at
+        self._change(key, lease_owner=None, lease_until=0, wake_at=wake_at)
 
     def _leased(self, key: ThreadKey, epoch: int) -> ThreadRow:
         row = self._thread(key).row

@@ -9,7 +9,7 @@ from perdure.core.identity import ThreadKey
 from perdure.core.threads import Lease, ThreadPatch
 from perdure.storage.contract import Storage
 from perdure.testing.contract.running import Contract, Place, Together
-from perdure.testing.scribe import OTHER, SECOND, THREAD, Scribe
+from perdure.testing.scribe import MESSAGE, OTHER, SECOND, THREAD, Scribe
 
 NOW = 1_800_000_000 * SECOND
 TTL = 30 * SECOND
@@ -162,6 +162,16 @@ class DueContract(Contract):
         await storage.release(THREAD, 1)
         assert await due(storage, NOW + 4) == []
         assert await due(storage, NOW + 5) == [THREAD]
+
+    async def test_of_that_timer_and_the_one_given_the_earlier_counts(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append()
+        for epoch, (meanwhile, given) in enumerate(((NOW + 1, NOW + 9), (NOW + 9, NOW + 1)), 1):
+            await storage.claim(THREAD, "me", until=NOW + TTL, now=NOW)
+            await scribe.append(THREAD, MESSAGE, patch=ThreadPatch(wake_at=meanwhile))
+            await storage.release(THREAD, epoch, wake_at=given)
+            row = await storage.thread(THREAD)
+            assert row is not None
+            assert row.wake_at == NOW + 1
 
     async def test_a_claim_answers_the_timer(self, storage: Storage, scribe: Scribe) -> None:
         await scribe.append(THREAD, patch=ThreadPatch(wake_at=NOW))
