@@ -124,7 +124,7 @@ class Engine:
             new_uid=self.ids.sortable(),
             uid=request.uid or (head.uid if head else None),
             idem_key=request.key,
-            request=digest_of(encode_body([entry.digest for entry in entries])) if request.key is not None else None,
+            request=_asked(entries) if request.key is not None else None,
             checkpoint=self._marked(request),
             patch=request.patch,
             after_run=request.after_run,
@@ -393,3 +393,8 @@ def _with_blobs(body: bytes, large: list[blobs.Blob]) -> bytes:
     parts = msgspec.msgpack.decode(body, type=list[msgspec.Raw])
     parts[3] = msgspec.Raw(encode_body([blob.digest for blob in large]))
     return encode_body(parts)
+
+
+def _asked(entries: Sequence[NewEntry]) -> bytes:
+    """What a key stands for. The kinds belong to it: the end of a run and its cancellation may have the same body."""
+    return digest_of(encode_body([[entry.kind, entry.digest] for entry in entries]))

@@ -9,6 +9,7 @@ from msgspec import Raw
 from perdure.core.calls import reason
 from perdure.core.codec import decode, encode_result
 from perdure.core.entries import EntryKind
+from perdure.core.errors import KeyReusedError, LeaseLostError
 from perdure.core.runs import DEAD, FAILED, FINISHED, PAUSED, Ended, end_key
 from perdure.core.threads import ThreadPatch
 from perdure.runtime.run import Run
@@ -19,7 +20,13 @@ async def finish(run: Run, value: Any) -> Any:
     """Record the result, let go of the thread, and return it as it will be read."""
     encoded = encode_result(value)
     entry = run.journal.entry(EntryKind.RUN_FINISHED, Ended(run.id, Raw(encoded)))
-    await run.journal.write([entry], key=end_key(run.id), patch=ThreadPatch(status=FINISHED, wake_at=0, attempts=0))
+    patch = ThreadPatch(status=FINISHED, wake_at=0, attempts=0)
+    try:
+        await run.journal.write([entry], key=end_key(run.id), patch=patch)
+    except KeyReusedError:  # somebody cancelled it, and takes its lease away
+        held = run.journal.held
+        held.lost = LeaseLostError(held.key.id, held.epoch, held.epoch + 1)
+        raise held.lost from None
     await run.runtime.leases.release(run.journal.held)
     return decode(encoded)
 
