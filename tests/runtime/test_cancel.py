@@ -55,6 +55,40 @@ async def test_an_owner_that_writes_after_the_cancel_is_refused(store: Any, jobs
     assert (info.status, (await kinds(store))[-1]) == ("cancelled", "run.cancelled")
 
 
+async def test_a_run_that_is_cancelled_before_its_end_is_told_so_there(store: Any) -> None:
+    @store.handler("work")
+    async def work(run: Any) -> str:
+        await store.cancel("t", reason="stop")
+        return "done"
+
+    with pytest.raises(LeaseLostError):
+        await block(store, work)
+    await store.start("work", thread="t")
+    await store.recover()
+    (info,) = await store.runs()
+    assert (info.status, info.error) == ("cancelled", "stop")
+    assert (await kinds(store)).count("run.cancelled") == 2
+
+
+async def test_cancelling_and_ending_at_one_moment_are_told_apart(store: Any) -> None:
+    async def one(thread: str) -> tuple[Any, ...]:
+        async def code(run: Any) -> None:
+            cancels.append(asyncio.create_task(store.cancel(thread)))
+            await asyncio.sleep(0)  # it has looked, and is about to write
+
+        cancels: list[asyncio.Task[Any]] = []
+        ended = await asyncio.gather(block(store, code, thread), return_exceptions=True)
+        return (*ended, *await asyncio.gather(*cancels, return_exceptions=True))
+
+    for n in range(20):
+        ended, cancelled = await one(f"t{n}")
+        status = next(each for each in await store.runs() if each.thread == f"t{n}").status
+        if status == "finished":
+            assert isinstance(cancelled, NotFoundError)
+        else:
+            assert (status, type(ended)) == ("cancelled", LeaseLostError)
+
+
 async def test_a_run_that_is_over_cannot_be_cancelled(store: Any, jobs: Jobs) -> None:
     await block(store, lambda run: run.step("one", jobs.job("one")))
     with pytest.raises(NotFoundError):

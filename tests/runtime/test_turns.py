@@ -143,6 +143,41 @@ async def test_of_several_starts_at_once_one_stands_and_the_others_are_refused(s
     assert sorted(type(each).__name__ for each in done) == ["Ticket", *["UnfinishedRunError"] * 3]
 
 
+async def test_so_it_is_with_starts_under_different_keys(store: Any) -> None:
+    for thread in ("new", "old"):
+        await store.thread("old").append("messages", "hi")
+        starts = (store.start("work", n, thread=thread, key=f"k{n}") for n in range(4))
+        done = await asyncio.gather(*starts, return_exceptions=True)
+        assert sorted(type(each).__name__ for each in done) == ["Ticket", *["UnfinishedRunError"] * 3]
+        assert (await kinds(store, thread)).count("run.started") == 1
+
+
+async def test_a_start_at_the_same_moment_as_a_block_is_refused_or_refuses_it(store: Any) -> None:
+    async def code(run: Any) -> str:
+        return "done"
+
+    for thread in ("new", "old"):
+        await store.thread("old").append("messages", "hi")
+        block_, start = block(store, code, thread, key="a"), store.start("work", thread=thread, key="b")
+        done = await asyncio.gather(block_, start, return_exceptions=True)
+        refused = [each for each in done if isinstance(each, UnfinishedRunError)]
+        started = (await kinds(store, thread)).count("run.started")
+        assert (started, refused) in [(2, []), (1, [done[0]]), (1, [done[1]])]
+        queued = [each for each in await store.runs(status="queued") if each.thread == thread]
+        assert len(queued) == (0 if done[1] in refused else 1)
+
+
+async def test_a_start_and_a_block_of_one_key_at_the_same_moment_are_one_run(store: Any) -> None:
+    async def code(run: Any) -> str:
+        return "done"
+
+    for thread in ("new", "old"):
+        await store.thread("old").append("messages", "hi")
+        start = store.start("work", thread=thread, key="k")
+        await asyncio.gather(block(store, code, thread, key="k"), start, return_exceptions=True)
+        assert (await kinds(store, thread)).count("run.started") == 1
+
+
 async def test_the_key_of_a_live_run_waits_for_its_result(store: Any, jobs: Jobs, clock: ManualClock) -> None:
     code = answering(jobs, dead_at=0)
     async with store.thread("t").run(key="k") as run:

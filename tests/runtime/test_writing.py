@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from perdure.core.errors import LeaseHeldError, LeaseLostError, NotFoundError, RunDivergedError
+from perdure import Retry
+from perdure.core.errors import (
+    InvalidInputError,
+    LeaseHeldError,
+    LeaseLostError,
+    NotFoundError,
+    RunDivergedError,
+    RunFinishedError,
+)
 from perdure.testing.clock import ManualClock
 from tests.runtime.scenes import TTL, Jobs, block, clock, dies, jobs, kinds, store
 
@@ -119,6 +127,107 @@ async def test_what_parallel_code_appends_is_all_there_after_resuming(store: Any
     await dies(block(store, code))
     await block(store, code)
     assert sorted((await store.thread("t").load())["log"]) == [0, 1, 2, 3, 4]
+
+
+def branches(jobs: Jobs, order: list[int]) -> Any:
+    """Code that appends in parallel, its branches in the order that is given for each time it runs."""
+
+    async def code(run: Any) -> None:
+        first = order.pop()
+
+        async def branch(n: int) -> None:
+            if n != first:
+                await asyncio.sleep(0.01)
+            await run.append("log", n)
+            await run.update(set={f"branch {n}": True}, append={"log": [n * 10]})
+            await run.append("log", "equal")
+
+        await asyncio.gather(branch(1), branch(2))
+        await run.append("log", "end")
+        await run.step("die", jobs.job("die", dies=[1]))
+
+    return code
+
+
+@pytest.mark.parametrize("thread", ["t", "nested"])
+async def test_parallel_code_may_come_back_in_another_order(store: Any, jobs: Jobs, thread: str) -> None:
+    code = branches(jobs, [2, 1])
+
+    async def nested(run: Any) -> None:
+        await run.step("inside", lambda: code(run))
+
+    await dies(block(store, code if thread == "t" else nested))
+    before = await store.thread("t").load()
+    await block(store, code if thread == "t" else nested)
+    assert sorted(before["log"], key=str) == [1, 10, 2, 20, "end", "equal", "equal"]
+    assert await store.thread("t").load() == before
+
+
+async def test_a_parallel_write_that_was_not_made_yet_is_made(store: Any, jobs: Jobs) -> None:
+    async def code(run: Any) -> None:
+        async def branch(n: int) -> None:
+            await run.step("before", lambda: n)
+            await run.append("log", n)
+            await run.step("die", jobs.job("die", dies=[1]), n)
+
+        await asyncio.gather(*(branch(n) for n in range(3)), return_exceptions=False)
+
+    await dies(block(store, code))
+    await block(store, code)
+    assert sorted((await store.thread("t").load())["log"]) == [0, 1, 2]
+
+
+async def test_another_kind_of_write_in_the_same_place_is_a_divergence(store: Any, jobs: Jobs) -> None:
+    async def code(run: Any) -> None:
+        if jobs.count("die"):
+            await run.update(set={"log": "other"})
+        await run.append("log", "one")
+        await run.step("die", jobs.job("die", dies=[1]))
+
+    await dies(block(store, code))
+    with pytest.raises(RunDivergedError, match="update number 1 with other values"):
+        await block(store, code)
+
+
+async def test_so_is_one_of_a_step_that_is_tried_again(store: Any, jobs: Jobs) -> None:
+    async def code(run: Any) -> None:
+        async def note() -> None:
+            jobs.ran.append("note")
+            await run.append("log", jobs.count("note"))
+            raise ConnectionError
+
+        await run.options(retry=Retry(attempts=2, wait=0)).step("note", note)
+
+    with pytest.raises(RunDivergedError, match="append number 1"):
+        await block(store, code)
+    assert await store.thread("t").load() == {"log": [1]}
+
+
+async def test_a_block_may_accept_what_changed(store: Any, jobs: Jobs) -> None:
+    async def code(run: Any) -> None:
+        await run.append("log", jobs.count("die"))
+        await run.append("log", "same")
+        await run.step(f"die {jobs.count('die')}", jobs.job("die", dies=[1]))
+
+    await dies(block(store, code))
+    await block(store, code, changed="accept")
+    assert await store.thread("t").load() == {"log": [0, "same", 1]}
+    with pytest.raises(InvalidInputError, match="changed must be"):
+        store.thread("t").run(changed="maybe")
+
+
+async def test_writes_of_a_run_that_is_over_are_read_from_its_log(store: Any) -> None:
+    async def code(run: Any) -> list[int]:
+        return await asyncio.gather(*(run.append("log", n) for n in (1, 2)))
+
+    async def backwards(run: Any) -> list[int]:
+        return list(reversed(await asyncio.gather(*(run.append("log", n) for n in (2, 1)))))
+
+    first = await block(store, code, key="k")
+    async with store.thread("t").run(key="k") as run:
+        assert await backwards(run) == first
+        with pytest.raises(RunFinishedError):
+            await run.append("log", 3)
 
 
 async def test_after_resuming_the_code_sees_the_state_that_it_saw(store: Any, jobs: Jobs) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from perdure.runtime.models import ModelRequest
     from perdure.runtime.streaming import Chunk
 
+Changed = Literal["refuse", "accept"]
 Effects = Literal["recorded", "ask", "real"]
 
 
@@ -29,19 +30,21 @@ class Running(Naming):
         *,
         unfinished: Unfinished = "resume",
         wait: float | None = None,
+        changed: Changed = "refuse",
     ) -> Block:
         """Run code in this thread: `async with thread.run(key="turn-7") as run:`. What it did is not done again.
 
         An unfinished run of the same key and input (or of any, when none is given) is resumed; another one that was cut
         off is left behind. With `unfinished="fail"` it raises `UnfinishedRunError` instead, with "abandon" even one
         that waits is left behind. The same key of a run that is over reads everything from the log. Waits for another
-        owner up to `wait` seconds (one lease), then raises `LeaseHeldError`.
+        owner up to `wait` seconds (one lease), then raises `LeaseHeldError`. With `changed="accept"`, code that asks
+        for something else than the log recorded is let.
         """
         from perdure.runtime.blocks import Block
         from perdure.runtime.opening import wanted
 
         checked = None if key is None else check_id(key, "the key")
-        ask = wanted(checked, input, unfinished, self._actor, self._patch)
+        ask = wanted(checked, input, unfinished, changed, self._actor, self._patch)
         return Block(self._parts.running.runtime, self._found, ask, wait)
 
     async def seen(self, ref: object = None) -> ModelRequest:

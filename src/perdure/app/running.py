@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.app.directory import Directory
 from perdure.app.handle import Handle, key_of
@@ -14,6 +14,7 @@ from perdure.core.identity import check_id, check_label
 from perdure.core.times import to_micros
 
 if TYPE_CHECKING:
+    from perdure.app.rerunning import Changed
     from perdure.app.thread import Thread
     from perdure.app.users import UserId
     from perdure.runtime.decisions import Decision, Pause
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from perdure.runtime.worker import Worker
 
 H = TypeVar("H", bound=Callable[..., Any])
-Changed = Literal["refuse", "accept"]
 
 
 class Running(Directory):
@@ -90,16 +90,15 @@ class Running(Directory):
         the log recorded is let. With `take_over`, the run is taken from an owner that seems alive. What the handler
         raises is recorded, and raised. Raises `NotFoundError`, `LeaseHeldError`, `HandlerMissingError`.
         """
-        from perdure.runtime.opening import Wanted
+        from perdure.runtime.opening import Wanted, accepts
 
-        if changed not in ("refuse", "accept"):
-            raise InvalidInputError(f'changed must be "refuse" or "accept", not {changed!r}')
+        accept = accepts(changed)
         key = await key_of(self._named(thread, user))
         running = self._parts.running
         if take_over:
             await running.take_away(key)
         given = running.encoded(input)
-        ask = Wanted(only_resume=True, input=given, given=given is not None, accept=changed == "accept")
+        ask = Wanted(only_resume=True, input=given, given=given is not None, accept=accept)
         run = await running.executor.run(key, ask, running.runtime.leases.ttl)
         return await running.info(key, self._parts.users.shown, run.id)
 

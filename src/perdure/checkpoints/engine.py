@@ -82,7 +82,7 @@ class Engine:
 
         With `after`, it builds on that version: what came since is left behind, as by a rewind.
         """
-        asked = ("save", digest_of(encode(state)) if request.key is not None else b"")
+        asked = ("save", (request.content or digest_of(encode(state))) if request.key is not None else b"")
         if after is not None:
             asked = (*asked, after)
         kind = EntryKind.STATE_SAVED if after is None else EntryKind.THREAD_REWOUND
@@ -124,9 +124,10 @@ class Engine:
             new_uid=self.ids.sortable(),
             uid=request.uid or (head.uid if head else None),
             idem_key=request.key,
-            request=digest_of(encode_body([entry.digest for entry in entries])) if request.key is not None else None,
+            request=_asked(entries) if request.key is not None else None,
             checkpoint=self._marked(request),
             patch=request.patch,
+            after_run=request.after_run,
             epoch=request.epoch,
             renew_until=request.renew_until,
         )
@@ -190,8 +191,10 @@ class Engine:
 
     async def change(self, key: ThreadKey, change: Change, expected: int | None, request: Request) -> Saved:
         """Apply a change. One that commutes goes on after a lost race; the answer tells what was there before it."""
-        asked = ("update", digest_of(encode_body(change.request())) if request.key is not None else b"")
-
+        content = request.content
+        if content is None:
+            content = digest_of(encode_body(change.request())) if request.key is not None else b""
+        asked = ("update", content)
         made = await self._append_unseen(key, change, request, asked) if change.commutes else None
         if made is not None:
             return made
@@ -390,3 +393,8 @@ def _with_blobs(body: bytes, large: list[blobs.Blob]) -> bytes:
     parts = msgspec.msgpack.decode(body, type=list[msgspec.Raw])
     parts[3] = msgspec.Raw(encode_body([blob.digest for blob in large]))
     return encode_body(parts)
+
+
+def _asked(entries: Sequence[NewEntry]) -> bytes:
+    """What a key stands for. The kinds belong to it: the end of a run and its cancellation may have the same body."""
+    return digest_of(encode_body([[entry.kind, entry.digest] for entry in entries]))

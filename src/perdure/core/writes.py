@@ -56,6 +56,7 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
     new_uid: str  # the uid if this write makes the thread
     uid: str | None = None  # the thread the caller knows; None: whichever has the key, made when absent
     expected: int | None = None  # the last version that changed the state, as the caller knows it; None: any
+    after_run: int | None = None  # the newest run of the thread (`ThreadRow.run`) as the caller knows it; None: any
     epoch: int | None = None  # of the caller's lease; None: outside a run
     renew_until: int = 0  # inside a run: the lease is renewed by the way
     commutes: bool = False  # a state change that is right after any other (append)
@@ -152,14 +153,16 @@ def admit(row: ThreadRow | None, write: Write) -> ThreadRow:
     _check_lease(row, write)
     if write.expected is not None and write.expected != row.state_version:
         raise VersionConflictError(write.key.id, write.expected, row.state_version)
+    if write.after_run is not None and write.after_run != row.run:
+        raise VersionConflictError(write.key.id, write.after_run, row.run)
     return row
 
 
 def _admit_new(write: Write) -> ThreadRow:
     if write.epoch is not None or write.uid is not None:
         raise deleted(write)
-    if write.expected:
-        raise VersionConflictError(write.key.id, write.expected, 0)
+    if write.expected or write.after_run:
+        raise VersionConflictError(write.key.id, write.expected or write.after_run or 0, 0)
     return ThreadRow(key=write.key, uid=write.new_uid, created=write.micros, updated=write.micros)
 
 
@@ -319,12 +322,11 @@ def renewed(row: ThreadRow, epoch: int, until: int) -> ThreadRow:
 def released(row: ThreadRow, epoch: int, wake_at: int | None) -> ThreadRow:
     """The row without its lease; raise `LeaseLostError` when it is another's by now.
 
-    Of a timer that was set meanwhile and another the earlier one stays: an answer that came must not be forgotten.
+    A timer that was set meanwhile stays, unless this one is earlier: an answer that came must not be forgotten.
     """
     _owned(row, epoch)
-    return msgspec.structs.replace(
-        row, lease_owner=None, lease_until=0, wake_at=min(filter(None, (row.wake_at, wake_at)), default=None)
-    )
+    timers = [at for at in (row.wake_at, wake_at) if at is not None]
+    return msgspec.structs.replace(row, lease_owner=None, lease_until=0, wake_at=min(timers, default=None))
 
 
 def _owned(row: ThreadRow, epoch: int) -> None:

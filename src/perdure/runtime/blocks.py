@@ -38,7 +38,7 @@ class Block:
         key = await self._find()
         self._run = run = await begin(self._runtime, key, self._ask, self._wait)
         if not run.over:
-            self._keeper = self._runtime.work.keep(self._runtime.leases, run.journal.held)
+            self._keeper = self._runtime.keep(run.journal.held)
         self._token = SCOPE.set(run.scope)
         return run
 

@@ -201,7 +201,8 @@ class _Attempts:
         token = SCOPE.set(scope)
         self.run.under_way.add(scope)
         try:
-            return await self.run.runtime.work.call(lambda: asked.fn(*asked.args, **named), self.options.timeout)
+            work, options = self.run.runtime.work, self.options
+            return await work.call(lambda: asked.fn(*asked.args, **named), options.timeout, options.blocking)
         finally:
             self.run.under_way.discard(scope)
             SCOPE.reset(token)

@@ -9,7 +9,8 @@ from msgspec import Raw
 from perdure.core.calls import reason
 from perdure.core.codec import decode, encode_result
 from perdure.core.entries import EntryKind
-from perdure.core.runs import DEAD, FAILED, FINISHED, Ended, end_key
+from perdure.core.errors import KeyReusedError, LeaseLostError
+from perdure.core.runs import DEAD, FAILED, FINISHED, PAUSED, Ended, end_key
 from perdure.core.threads import ThreadPatch
 from perdure.runtime.run import Run
 from perdure.runtime.unwinding import Unwinding
@@ -19,7 +20,13 @@ async def finish(run: Run, value: Any) -> Any:
     """Record the result, let go of the thread, and return it as it will be read."""
     encoded = encode_result(value)
     entry = run.journal.entry(EntryKind.RUN_FINISHED, Ended(run.id, Raw(encoded)))
-    await run.journal.write([entry], key=end_key(run.id), patch=ThreadPatch(status=FINISHED, wake_at=0, attempts=0))
+    patch = ThreadPatch(status=FINISHED, wake_at=0, attempts=0)
+    try:
+        await run.journal.write([entry], key=end_key(run.id), patch=patch)
+    except KeyReusedError:  # somebody cancelled it, and takes its lease away
+        held = run.journal.held
+        held.lost = LeaseLostError(held.key.id, held.epoch, held.epoch + 1)
+        raise held.lost from None
     await run.runtime.leases.release(run.journal.held)
     return decode(encoded)
 
@@ -52,12 +59,13 @@ async def fail_here(run: Run, error: BaseException) -> None:
 
 
 async def let_go(run: Run, why: Unwinding) -> None:
-    """Give the thread back while the run waits."""
-    if run.journal.status != why.status:
-        entry = run.journal.entry(EntryKind.THREAD_CHANGED, {"status": why.status})
-        await run.journal.write([entry], patch=ThreadPatch(status=why.status))
-    looks = [why.wake_at, await run.runtime.attending.next_look(run)]
-    await run.runtime.leases.release(run.journal.held, min((each for each in looks if each), default=None))
+    """Give the thread back while the run waits: for whatever comes first, of all that its code waits for."""
+    status = PAUSED if run.paused else why.status
+    if run.journal.status != status:
+        entry = run.journal.entry(EntryKind.THREAD_CHANGED, {"status": status})
+        await run.journal.write([entry], patch=ThreadPatch(status=status))
+    timers = [*run.timers, why.wake_at, await run.runtime.attending.next_look(run)]
+    await run.runtime.leases.release(run.journal.held, min((each for each in timers if each), default=None))
 
 
 async def cut_off(run: Run) -> None:

@@ -83,7 +83,7 @@ class Executor:
         return run
 
     async def _called(self, run: Run, handler: Handler, retry: Retry) -> None:
-        keeper = self._runtime.work.keep(self._runtime.leases, run.journal.held)
+        keeper = self._runtime.keep(run.journal.held)
         token = SCOPE.set(run.scope)
         try:
             value = await self._handled(handler, run)

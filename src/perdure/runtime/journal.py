@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 from msgspec.structs import replace
@@ -31,6 +32,7 @@ from perdure.core.runs import decode_ended
 from perdure.core.threads import NO_PATCH, ThreadPatch
 from perdure.core.writes import Appended
 from perdure.runtime.leases import Held, Leases
+from perdure.runtime.written import Written
 from perdure.storage.contract import Storage
 
 _PAGE = 1024
@@ -64,8 +66,10 @@ class Journal:
         self.state_version = 0  # as far as this run knows
         self.status = ""  # as this run wrote it last
         self.progressed = False  # since it was taken up
+        self.busy = 0  # reads and writes of it that are under way
         self._actor = actor
-        self._read = self._head = 0
+        self._read = self.head = self.began = 0
+        self.written = Written(self)
         self._outcomes: dict[bytes, Outcome] = {}
         self._intents: dict[bytes, Intent] = {}
         self._failures: dict[bytes, Failure] = {}
@@ -74,21 +78,30 @@ class Journal:
         self._inside: dict[bytes, dict[bytes, Recorded]] = {}  # of steps under way: a new attempt asks for it again
         self._places: dict[tuple[bytes, int], Call] = {}  # calls that were made in sequence, by their place
 
+    @contextmanager
+    def at_work(self) -> Generator[None]:
+        """The log is being read or written: what waits beside it is not to let go of the thread."""
+        self.busy += 1
+        try:
+            yield
+        finally:
+            self.busy -= 1
+
     @property
     def key(self) -> ThreadKey:
         return self.held.key
 
     def read_from(self, version: int, head: int) -> None:
         """There may be records between these versions."""
-        self._read, self._head = version, head
+        self._read, self.began, self.head = version, version, head
 
     async def find(self, call: Call) -> Recorded:
         """What is recorded of a call; the pages of the log are read in their order, and past the next one by key."""
         found = self._inside.get(call.parent, {}).get(call.id) or self._known(call)
-        if found is None and self._read < self._head:
+        if found is None and self._read < self.head:
             await self._page()
             found = self._known(call)
-            if found is None and self._read < self._head:
+            if found is None and self._read < self.head:
                 found = await self._looked_up(call)
         if found is not None:
             self.keep(call, found)
@@ -102,6 +115,7 @@ class Journal:
     def forget_inside(self, call: Call) -> None:
         """A call is recorded: nobody asks for what is inside it."""
         self._inside.pop(call.id, None)
+        self.written.forget_inside(call.id)
 
     def _known(self, call: Call) -> Recorded | None:
         call_id = call.id
@@ -123,7 +137,7 @@ class Journal:
         entries = await self.storage.entries(self.key, after=self._read, limit=_PAGE, kinds=_KINDS)
         for entry in entries:
             self._note(entry)
-        self._read = entries[-1].version if len(entries) == _PAGE else self._head
+        self._read = entries[-1].version if len(entries) == _PAGE else self.head
 
     def _note(self, entry: Entry) -> None:
         if entry.kind in _BREAKS:
@@ -191,7 +205,7 @@ class Journal:
             return Recorded(outcome=outcome, attempt=outcome.attempt)
         if await self.storage.keyed(self.key, intent_key(call.id, 1)) is None:
             return None
-        while self._read < self._head:  # what became of it has no key
+        while self._read < self.head:  # what became of it has no key
             await self._page()
         return self._known(call)
 
@@ -206,10 +220,13 @@ class Journal:
         key: str | None = None,
         patch: ThreadPatch = NO_PATCH,
         mark: CheckpointMark | None = None,
+        after_run: int | None = None,
     ) -> Appended:
         """Add entries under the lease, which is renewed by the way; raise `LeaseLostError` when it is another's."""
+        request = replace(self.request(key, patch, mark), after_run=after_run)
         try:
-            done = await self.engine.speak(self.key, entries, self.request(key, patch, mark))
+            with self.at_work():
+                done = await self.engine.speak(self.key, entries, request)
         except LeaseLostError as exc:
             self.held.lost = exc
             raise

@@ -9,8 +9,13 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from perdure.core.errors import LeaseLostError, PerdureError
+from perdure.core.ports import Telemetry
 from perdure.runtime.leases import Held, Leases
 
+LATE = "perdure.leases.renewed_late"
+_HELD_UP = (
+    "the event loop was held up, and a lease was renewed late: call what blocks with run.options(blocking=True).step"
+)
 Drive = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
@@ -23,22 +28,33 @@ class Keeper(Protocol):
 class TaskKeeper:
     """Renews on the event loop, and cancels the task that runs when the lease is another's."""
 
-    def __init__(self, leases: Leases, held: Held) -> None:
+    def __init__(self, leases: Leases, held: Held, telemetry: Telemetry) -> None:
         self._leases = leases
         self._held = held
+        self._telemetry = telemetry
         self._running = asyncio.current_task()
         self.cancelled = False
         self._task = asyncio.create_task(self._renew(), name=f"perdure lease {held.key.id}")
 
     async def _renew(self) -> None:
         while True:
-            await asyncio.sleep(self._held.ttl / 3)
+            await self._wait()
             try:
                 await self._leases.renew(self._held)
             except LeaseLostError:
                 return self._cancel()
             except PerdureError:
                 continue  # the storage may be back before the lease runs out
+
+    async def _wait(self) -> None:
+        """Wait for a third of the lease. Code that holds up the event loop makes it longer: then somebody is told."""
+        loop, third = asyncio.get_running_loop(), self._held.ttl / 3
+        began = loop.time()
+        await asyncio.sleep(third)
+        late = loop.time() - began - third
+        if late > third:
+            self._telemetry.count(LATE)
+            self._telemetry.log("warning", _HELD_UP, thread=self._held.key.id, seconds=round(late, 3))
 
     def _cancel(self) -> None:
         if self._running is not None and not self._running.done():

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from perdure.checkpoints.requests import Request
 from perdure.core.codec import encode
 from perdure.core.entries import EntryKind
-from perdure.core.errors import InvalidInputError, KeyReusedError, NotFoundError
+from perdure.core.errors import InvalidInputError, KeyReusedError, NotFoundError, VersionConflictError
 from perdure.core.identity import ThreadKey
 from perdure.core.payload import encode_body
 from perdure.core.resume import Next, Unfinished, attempt_after, next_step
@@ -44,12 +44,19 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     only_resume: bool = False  # nothing is started
 
 
-def wanted(key: str | None, input: Any, unfinished: str, actor: str | None, patch: ThreadPatch) -> Wanted:
+def wanted(key: str | None, input: Any, unfinished: str, changed: str, actor: str | None, patch: ThreadPatch) -> Wanted:
     """The same from a caller's words; raise `InvalidInputError` for what cannot be."""
     if unfinished not in _WAYS:
         raise InvalidInputError(f'unfinished must be "resume", "fail" or "abandon", not {unfinished!r}')
-    encoded = None if input is None else encode(input, root="input")
-    return Wanted(key=key, input=encoded, unfinished=unfinished, actor=actor, patch=patch)  # pyright: ignore[reportArgumentType]
+    encoded, accept = None if input is None else encode(input, root="input"), accepts(changed)
+    return Wanted(key=key, input=encoded, unfinished=unfinished, actor=actor, patch=patch, accept=accept)  # pyright: ignore[reportArgumentType]
+
+
+def accepts(changed: str) -> bool:
+    """Whether code that asks for something else than the log recorded is let; raise `InvalidInputError`."""
+    if changed not in ("refuse", "accept"):
+        raise InvalidInputError(f'changed must be "refuse" or "accept", not {changed!r}')
+    return changed == "accept"
 
 
 async def begin(runtime: Runtime, key: ThreadKey, ask: Wanted, wait: float) -> Run:
@@ -102,10 +109,11 @@ async def _make(runtime: Runtime, key: ThreadKey, ask: Wanted) -> str | None:
         raise NotFoundError(f"thread {key.id!r}", "start a run in it first")
     started = _started(runtime, ask)
     entry = runtime.engine.entry(EntryKind.RUN_STARTED, encode_body(started), ask.actor)
-    request = Request(key=_idem(ask), actor=ask.actor, patch=replace(ask.patch, status=RUNNING, attempts=1))
+    patch = replace(ask.patch, status=RUNNING, attempts=1)
+    request = Request(key=_idem(ask), actor=ask.actor, patch=patch, after_run=0)
     try:
         await runtime.engine.speak(key, [entry], request)
-    except KeyReusedError:  # the same key at the same moment: the other one stands
+    except (KeyReusedError, VersionConflictError):  # somebody else made one at the same moment, which stands
         return None
     return started.run
 
@@ -131,8 +139,16 @@ async def _taken_up(runtime: Runtime, held: Held, ask: Wanted, made: str | None,
     if step.resume is None and ask.only_resume:
         raise NotFoundError(f"an unfinished run of thread {held.key.id!r}", "start one first")
     if step.resume is None:
-        return await _started_now(runtime, journal, row, ask, step)
+        try:
+            return await _started_now(runtime, journal, row, ask, step)
+        except (KeyReusedError, VersionConflictError):  # `store.start` had looked before we claimed: its run stands
+            return await _taken_up(runtime, held, replace(ask, unfinished=_kept(ask)), None, died=False)
     return await _resumed(runtime, journal, row, ask, step.resume, died=died)
+
+
+def _kept(ask: Wanted) -> Unfinished:
+    """A run that came in between is not left behind: nobody has seen it who could want that."""
+    return "fail" if ask.unfinished == "abandon" else ask.unfinished
 
 
 async def _started_now(runtime: Runtime, journal: Journal, row: ThreadRow, ask: Wanted, step: Next) -> Run:
@@ -142,7 +158,7 @@ async def _started_now(runtime: Runtime, journal: Journal, row: ThreadRow, ask: 
         await mend(journal, step.abandon)
     entry = runtime.engine.entry(EntryKind.RUN_STARTED, encode_body(started), ask.actor)
     patch = ThreadPatch(status=RUNNING, attempts=1, agent=ask.name)
-    done = await journal.write([entry], key=_idem(ask), patch=patch)
+    done = await journal.write([entry], key=_idem(ask), patch=patch, after_run=row.run)
     current = Current(version=done.version, started=started, micros=done.row.updated)
     run = Run(runtime, journal, current, resumed=False, over=False, handled=ask.name is not None)
     await as_rerun(runtime, run, row)

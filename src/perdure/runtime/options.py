@@ -35,6 +35,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     require_approval: bool = False
     approval_prompt: str | None = None  # "Execute: {command}?"
     shape: str = ""  # the JSON schema of its arguments, where it is known
+    blocking: bool = False
 
 
 DEFAULTS = Options()
@@ -50,13 +51,16 @@ def options_of(
     unverified: Policy = "ask",
     require_approval: bool = False,
     approval_prompt: str | None = None,
+    blocking: bool = False,
 ) -> Options:
     """The options that these words ask for; raise `InvalidInputError` for what cannot be."""
     if unverified not in _POLICIES:
         raise InvalidInputError(f'unverified must be "ask", "tell" or "fail", not {unverified!r}')
+    if blocking and timeout is not None:
+        raise InvalidInputError("a blocking function cannot be stopped after a timeout; give it a timeout of its own")
     return Options(
         retry=_retry(retry), timeout=_seconds(timeout), key=key, returns=returns, repeatable=bool(repeatable),
-        unverified=unverified, require_approval=bool(require_approval or approval_prompt),
+        unverified=unverified, blocking=bool(blocking), require_approval=bool(require_approval or approval_prompt),
         approval_prompt=approval_prompt,
     )  # fmt: skip
 

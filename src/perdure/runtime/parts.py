@@ -8,7 +8,7 @@ from perdure.checkpoints.engine import Engine
 from perdure.checkpoints.requests import Request
 from perdure.core.codec import encode
 from perdure.core.entries import EntryKind
-from perdure.core.errors import NotFoundError
+from perdure.core.errors import KeyReusedError, NotFoundError
 from perdure.core.identity import ThreadKey
 from perdure.core.payload import encode_body
 from perdure.core.ports import Clock, Randomness, Telemetry
@@ -82,7 +82,7 @@ class RunParts:
             await self.runtime.leases.take_away(key, row.lease_owner)
 
     async def cancel(self, key: ThreadKey, reason: str, shown: Any) -> RunInfo:
-        """End the unfinished run of a thread."""
+        """End the unfinished run of a thread; raise `NotFoundError` when it ended by itself at that moment."""
         row = await self.runtime.storage.thread(key)
         current = await self.runtime.standing.newest(row) if row else None
         if row is None or current is None or current.is_over:
@@ -90,7 +90,10 @@ class RunParts:
         run, engine = current.started.run, self.runtime.engine
         entry = engine.entry(EntryKind.RUN_CANCELLED, encode_body(Ended(run, text=reason)), None)
         request = Request(key=end_key(run), uid=row.uid, patch=ThreadPatch(status=CANCELLED, wake_at=0))
-        await engine.speak(key, [entry], request)
+        try:
+            await engine.speak(key, [entry], request)
+        except KeyReusedError:
+            raise NotFoundError(f"an unfinished run of thread {key.id!r}", f"{run} ended at this moment") from None
         await self.take_away(key)  # after the entry: whoever takes it up now finds it ended
         return await self.info(key, shown, run)
 

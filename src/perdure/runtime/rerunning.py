@@ -48,11 +48,6 @@ class Elsewhere:
         counts = entry is not None and (entry.version <= self._point or self.effects == "recorded")
         return entry if counts else None
 
-    async def written(self, idem_key: str) -> Entry | None:
-        """A change of the state that the fork has already."""
-        entry = await self._storage.keyed(self._key, idem_key)
-        return entry if entry is not None and entry.version <= self._point else None
-
 
 async def as_rerun(runtime: Runtime, run: Run, row: ThreadRow) -> None:
     """Let a run on a fork read what the one that it does again recorded."""

@@ -68,6 +68,7 @@ class Run(Writing):
         self.result: Any = decode(bytes(current.end.value)) if over and current.end else None
         self.under_way: set[Scope] = set()
         self.waiting: list[Scope] = []  # where the code lets go
+        self.timers: list[int] = []  # … and when it wants to be woken, if by nothing else
         self.calls_as = current.started.run  # whose calls these are: a rerun finds those of the run it does again
         self.elsewhere: Elsewhere | None = None
         self.requests = Requests()
@@ -132,16 +133,18 @@ class Run(Writing):
         unverified: Policy = "ask",
         require_approval: bool = False,
         approval_prompt: str | None = None,
+        blocking: bool = False,
     ) -> Bound:
         """Say how the next step or tool is run: `await run.options(retry=3, timeout=20).step("fetch", fetch, url)`.
 
         `key` finds it again instead of its arguments, `returns` is the type to give back, a `repeatable` tool is run
-        again without asking, `unverified` is what to do about one that may have run: "ask", "tell" or "fail". With
+        again without asking, `unverified` is what to do about one that may have run: "ask", "tell" or "fail". A plain
+        function that is `blocking` is called in a thread of its own, so that the event loop and the lease go on. With
         `require_approval` a person is asked before a tool runs, in the words of `approval_prompt` ("Run: {command}?").
         """
         given = options_of(
             retry=retry, timeout=timeout, key=key, returns=returns, repeatable=repeatable, unverified=unverified,
-            require_approval=require_approval, approval_prompt=approval_prompt,
+            blocking=blocking, require_approval=require_approval, approval_prompt=approval_prompt,
         )  # fmt: skip
         return Bound(self, given)
 
@@ -174,6 +177,7 @@ class Run(Writing):
         until = await self.step("sleep", lambda: self.runtime.clock.now() + int(wanted * SECOND))
         left = (until - self.runtime.clock.now()) / SECOND
         if left > self.journal.held.ttl and self.handled:
+            self.timers.append(until)  # whatever lets go first
             await self.runtime.settled(self, self.scope)
             raise Unwinding(WAITING, until)
         if left > 0:
@@ -220,14 +224,16 @@ class Run(Writing):
 
     async def keyed(self, idem_key: str) -> Entry | None:
         """The entry that stands under a key, in this thread or in the one that it does again."""
-        entry = await self.journal.storage.keyed(self.journal.key, idem_key)
-        return await self.elsewhere.keyed(idem_key) if entry is None and self.elsewhere else entry
+        with self.journal.at_work():
+            entry = await self.journal.storage.keyed(self.journal.key, idem_key)
+            return await self.elsewhere.keyed(idem_key) if entry is None and self.elsewhere else entry
 
     async def find(self, call: Call, scope: Scope) -> Recorded:
         """What the log has of a call. Raises when it has something else in that place, or is over without it."""
         if not self.resumed and not call.parent:
             return NOTHING
-        found = await self.journal.find(call)
+        with self.journal.at_work():
+            found = await self.journal.find(call)
         if found is not NOTHING:
             return found
         if self.over:

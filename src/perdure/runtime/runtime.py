@@ -11,11 +11,12 @@ from perdure.core.ports import Clock, Randomness, Telemetry
 from perdure.core.recovery_policy import RecoveryPolicy
 from perdure.core.webhooks import Webhook
 from perdure.runtime.attending import Attending
-from perdure.runtime.leases import SECOND, TTL, Leases
+from perdure.runtime.leases import SECOND, TTL, Held, Leases
 from perdure.runtime.signals import Signals
 from perdure.runtime.standing import Standing
 
 if TYPE_CHECKING:
+    from perdure.runtime.keeping import Keeper
     from perdure.runtime.run import Run
     from perdure.runtime.scope import Scope
     from perdure.runtime.work import Work
@@ -44,6 +45,10 @@ class Runtime:
         self.webhooks: tuple[Webhook, ...] = ()
         self.attending = Attending(self)
 
+    def keep(self, held: Held) -> Keeper:
+        """Renew a lease until the answer is told to stop."""
+        return self.work.keep(self.leases, held, self.telemetry)
+
     def in_seconds(self, seconds: float) -> int:
         """The time so many seconds from now."""
         return self.clock.now() + int(seconds * SECOND)
@@ -56,9 +61,13 @@ class Runtime:
     async def settled(self, run: Run, scope: Scope) -> None:
         """Wait for the steps that are under way beside `scope`: they finish before a run lets go.
 
-        Those that wait for the same inside are left out: two questions in two steps would wait for each other.
+        Those that wait for the same inside are left out: two questions in two steps would wait for each other. What is
+        being recorded is recorded first: a question, or when a sleep is over, beside what lets go.
         """
         await self.work.pause(0)  # code beside it may be about to begin
         run.waiting.append(scope)
-        while any(not any(each.encloses(other) for other in run.waiting) for each in run.under_way):
+        while run.journal.busy or self._are_under_way(run):
             await self.work.pause(_LOOK)
+
+    def _are_under_way(self, run: Run) -> bool:
+        return any(not any(each.encloses(other) for other in run.waiting) for each in run.under_way)

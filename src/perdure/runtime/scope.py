@@ -6,7 +6,8 @@ from collections import Counter
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from perdure.core.calls import TOP, Call
+from perdure.core.calls import TOP, Call, key_digest, shown
+from perdure.runtime.written import Put, step_of
 
 if TYPE_CHECKING:
     from perdure.runtime.run import Run
@@ -23,7 +24,7 @@ class Scope:
         self._asked = 0
         self.settled = 0
         self._equals: Counter[tuple[str, bytes]] = Counter()
-        self._writes: Counter[str] = Counter()
+        self._writes = self._writes_over = 0
 
     def call(self, name: str, args: bytes, given: str = "") -> Call:
         """The next call. It is made before anything is awaited, so the order is that of the code."""
@@ -37,10 +38,19 @@ class Scope:
         """A call is over."""
         self.settled += 1
 
-    def write(self, what: str) -> int:
-        """The place of a write among those of its kind."""
-        self._writes[what] += 1
-        return self._writes[what]
+    def write(self, what: str, asked: bytes) -> Put:
+        """The next write, made before anything is awaited."""
+        nth = self._equals[what, asked]
+        self._equals[what, asked] += 1
+        content = shown(key_digest([self.run.calls_as, self.call_id, what, asked, nth]))
+        alone = self._asked == self.settled and self._writes == self._writes_over
+        put = Put(what, content, self._writes, alone, step_of(self.call_id))
+        self._writes += 1
+        return put
+
+    def settle_write(self) -> None:
+        """A write is over."""
+        self._writes_over += 1
 
     def encloses(self, other: Scope) -> bool:
         """Whether `other` is this one, or inside it."""

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.checkpoints.requests import Request
 from perdure.core.entries import EntryKind
-from perdure.core.errors import KeyReusedError, LeaseHeldError, RunCancelledError, RunFailedError, UnfinishedRunError
+from perdure.core.errors import (
+    KeyReusedError,
+    LeaseHeldError,
+    RunCancelledError,
+    RunFailedError,
+    UnfinishedRunError,
+    VersionConflictError,
+)
 from perdure.core.identity import ThreadKey
 from perdure.core.payload import encode_body
 from perdure.core.runs import CANCELLED, DEAD, FINISHED, QUEUED, Current, Started, next_key, run_key
@@ -111,8 +118,8 @@ async def _recorded(runtime: Runtime, key: ThreadKey, started: Started, at: int 
     patch = ThreadPatch(status=QUEUED, agent=started.name, attempts=0, wake_at=at or runtime.clock.now())
     idem = next_key(after) if started.key is None else run_key(started.key)
     try:
-        done = await runtime.engine.speak(key, [entry], Request(key=idem, patch=patch))
-    except KeyReusedError:  # at the same moment as somebody else, whose run stands
+        done = await runtime.engine.speak(key, [entry], Request(key=idem, patch=patch, after_run=after))
+    except (KeyReusedError, VersionConflictError):  # at the same moment as somebody else, whose run stands
         return await _other(runtime, key, started)
     return Current(version=done.version, started=started, micros=done.row.updated)
 

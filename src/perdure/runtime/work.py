@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from perdure.core.errors import InvalidInputError, PerdureError
+from perdure.core.ports import Telemetry
 from perdure.runtime.keeping import Drive, Keeper, TaskKeeper, ThreadKeeper
 from perdure.runtime.leases import Held, Leases
 from perdure.storage.baton import all_laid_down
@@ -23,11 +24,11 @@ Job = Callable[[], Any]
 class Work(Protocol):
     """Calls functions, waits, and keeps leases meanwhile."""
 
-    async def call(self, job: Job, timeout: float | None) -> Any: ...  # noqa: ASYNC109
+    async def call(self, job: Job, timeout: float | None, blocking: bool = False) -> Any: ...  # noqa: ASYNC109
 
     async def pause(self, seconds: float) -> None: ...
 
-    def keep(self, leases: Leases, held: Held) -> Keeper: ...
+    def keep(self, leases: Leases, held: Held, telemetry: Telemetry) -> Keeper: ...
 
     def beside(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Begin something that nobody waits for, until the store is closed."""
@@ -65,16 +66,16 @@ class OnLoop:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
 
-    async def call(self, job: Job, timeout: float | None) -> Any:  # noqa: ASYNC109
+    async def call(self, job: Job, timeout: float | None, blocking: bool = False) -> Any:  # noqa: ASYNC109
         async with asyncio.timeout(timeout):
-            made = job()
+            made = await asyncio.to_thread(job) if blocking else job()  # the context goes along
             return await made if inspect.isawaitable(made) else made
 
     async def pause(self, seconds: float) -> None:
         await pause_on_loop(seconds)
 
-    def keep(self, leases: Leases, held: Held) -> Keeper:
-        return TaskKeeper(leases, held)
+    def keep(self, leases: Leases, held: Held, telemetry: Telemetry) -> Keeper:
+        return TaskKeeper(leases, held, telemetry)
 
     def drive(self, work: Coroutine[Any, Any, Any]) -> Any:
         work.close()
@@ -104,7 +105,7 @@ class InPlace:
     def drive(self, work: Coroutine[Any, Any, Any]) -> Any:
         return self._driven(work)
 
-    async def call(self, job: Job, timeout: float | None) -> Any:  # noqa: ASYNC109
+    async def call(self, job: Job, timeout: float | None, blocking: bool = False) -> Any:  # noqa: ASYNC109
         if timeout is not None:
             raise InvalidInputError("a synchronous step cannot be stopped after a timeout; use perdure.Perdure")
         with all_laid_down():
@@ -118,7 +119,7 @@ class InPlace:
     async def pause(self, seconds: float) -> None:
         await pause_in_place(seconds)
 
-    def keep(self, leases: Leases, held: Held) -> Keeper:
+    def keep(self, leases: Leases, held: Held, telemetry: Telemetry) -> Keeper:
         return ThreadKeeper(leases, held, self.drive)
 
 

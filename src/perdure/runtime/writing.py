@@ -5,22 +5,27 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from perdure.checkpoints.requests import Saved
-from perdure.core.calls import key_digest, shown
+from msgspec.structs import replace
+
+from perdure.checkpoints.requests import Request, Saved
 from perdure.core.changes import Change
 from perdure.core.checkpoint import CheckpointMark, check_metadata
-from perdure.core.codec import decode
-from perdure.core.errors import KeyReusedError, LeaseLostError, NotFoundError, RunDivergedError, RunFinishedError
+from perdure.core.codec import decode, encode
+from perdure.core.digest import digest_of
+from perdure.core.errors import LeaseLostError, NotFoundError, RunDivergedError, RunFinishedError
 from perdure.core.identity import check_id, check_label
+from perdure.core.payload import encode_body
 from perdure.core.steps import Step
 from perdure.runtime.scope import state_was_read
+from perdure.runtime.written import asked_for
 
 if TYPE_CHECKING:
     from perdure.core.document import Document
     from perdure.runtime.journal import Journal
-    from perdure.runtime.rerunning import Elsewhere
     from perdure.runtime.scope import Scope
+    from perdure.runtime.written import Put
 
+Make = Callable[[Request], Awaitable[Saved]]
 PathLike = str | tuple[Step, ...]
 _ABSENT: Any = object()
 
@@ -30,8 +35,8 @@ class Writing:
 
     journal: Journal
     over: bool
-    calls_as: str
-    elsewhere: Elsewhere | None
+    resumed: bool
+    accept: bool
     _seen: int | None
     step: Callable[..., Awaitable[Any]]
 
@@ -96,37 +101,42 @@ class Writing:
             id="", kind=check_id(kind, "the checkpoint kind"), status=check_label(status, "status"),
             note=check_label(note, "note"), metadata=check_metadata(metadata),
         )  # fmt: skip
-        engine, key = self.journal.engine, self.journal.key
-        return await self._write("save", mark, lambda request: engine.save(key, state, self._seen, request))
+        engine, key, content = self.journal.engine, self.journal.key, digest_of(encode(state))
+        return await self._write("save", mark, content, lambda request: engine.save(key, state, self._seen, request))
 
     async def _change(self, what: str, change: Change, checkpoint: bool) -> int:
         mark = CheckpointMark(id="", kind="manual") if checkpoint else None
-        engine, key = self.journal.engine, self.journal.key
-        return await self._write(what, mark, lambda request: engine.change(key, change, None, request))
+        engine, key, content = self.journal.engine, self.journal.key, digest_of(encode_body(change.request()))
+        return await self._write(what, mark, content, lambda request: engine.change(key, change, None, request))
 
-    async def _write(self, what: str, mark: CheckpointMark | None, make: Any) -> int:
+    async def _write(self, what: str, mark: CheckpointMark | None, content: bytes, make: Make) -> int:
         scope = self.scope
-        nth = scope.write(what)
-        key = f"w.{shown(key_digest([self.calls_as, scope.call_id, what, nth]))}"
-        if self.over:
-            return await self._written(key, f"{what} number {nth}")
-        before = await self.elsewhere.written(key) if self.elsewhere else None
-        if before is not None:
-            return before.version
+        put = scope.write(what, asked_for(content, mark))
         try:
-            saved = await make(self.journal.request(key, mark=mark))
-        except KeyReusedError as exc:
-            raise RunDivergedError(self.id, f"version {exc.version}", f"{what} number {nth} with other values") from exc
+            standing = await self._standing(put, scope)
+            if standing is None:
+                request = replace(self.journal.request(put.key, mark=mark), content=content)
+                standing = self._wrote(await make(request))
         except LeaseLostError as exc:
             self.journal.held.lost = exc
             raise
-        return self._wrote(saved)
+        finally:
+            scope.settle_write()
+        self.journal.written.keep(put, standing)
+        return standing
 
-    async def _written(self, key: str, what: str) -> int:
-        entry = await self.journal.storage.keyed(self.journal.key, key)
-        if entry is None:
-            raise RunFinishedError(self.id, what)
-        return entry.version
+    async def _standing(self, put: Put, scope: Scope) -> int | None:
+        """The version of a write that was made earlier; raise where the log has another one in its place."""
+        written = self.journal.written
+        found = await written.find(put, resumed=self.resumed)
+        if found is not None:
+            return found
+        if self.over:
+            raise RunFinishedError(self.id, str(put))
+        other = None if self.accept or scope.free else written.other(put)
+        if other is not None:
+            raise RunDivergedError(self.id, f"version {other}", f"{put} with other values")
+        return None
 
     def _wrote(self, saved: Saved) -> int:
         done = saved.appended

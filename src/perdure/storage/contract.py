@@ -76,7 +76,8 @@ class Storage(Protocol):
         In this order: a key that stands already answers `again` (another request: `KeyReusedError`); a write id that
         stands after `since` (or after `expected` when that conflicts) answers `again`; then `core.writes.admit`
         decides: `NotFoundError` (deleted; also when `new_uid` is that of a deleted thread which forks still need, and
-        when `back_to` was pruned), `LeaseLostError`, `LeaseHeldError`, `VersionConflictError`. With `pruning`,
+        when `back_to` was pruned), `LeaseLostError`, `LeaseHeldError`, `VersionConflictError` (another thread, state
+        or newest run than the caller knows: of two runs that are started at one moment one stands). With `pruning`,
         `core.pruning.check_current` may raise `PlanOutdatedError`; then its records are put, the payloads it names
         become empty, checkpoint rows and derived snapshots inside its ranges go. Headers, keys and write ids stay.
         """
@@ -259,7 +260,7 @@ class Storage(Protocol):
         ...
 
     async def release(self, key: ThreadKey, epoch: int, *, wake_at: int | None = None) -> None:
-        """Give the lease back, and ask to be woken (None: a timer that was set meanwhile stays).
+        """Give the lease back, and ask to be woken (a timer that was set meanwhile stays, unless this one is earlier).
 
         Raises `LeaseLostError`, `NotFoundError`.
         """

@@ -12,7 +12,7 @@ from perdure.sync.worker import Worker
 
 if TYPE_CHECKING:
     from perdure.app import store as app
-    from perdure.app.running import Changed
+    from perdure.app.rerunning import Changed
     from perdure.app.users import UserId
     from perdure.runtime.decisions import Decision, Pause
     from perdure.runtime.infos import RunInfo

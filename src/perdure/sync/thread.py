@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from perdure.app.branches import Branch
-from perdure.app.rerunning import Effects
+from perdure.app.rerunning import Changed, Effects
 from perdure.app.thread import PathLike, ThreadInfo
 from perdure.app.travelling import OnFailure
 from perdure.checkpoints.newest import Latest
@@ -69,9 +69,10 @@ class Thread(Talking):
         *,
         unfinished: Unfinished = "resume",
         wait: float | None = None,
+        changed: Changed = "refuse",
     ) -> SyncBlock:
         """Run code in this thread: `with thread.run(key="turn-7") as run:`. What it did is not done again."""
-        return SyncBlock(self._thread.run(key, input, unfinished=unfinished, wait=wait), self._run)
+        return SyncBlock(self._thread.run(key, input, unfinished=unfinished, wait=wait, changed=changed), self._run)
 
     def seen(self, ref: object = None) -> ModelRequest:
         """Exactly what the model saw at the newest `run.model` call up to a ref; None is now."""

@@ -43,6 +43,7 @@ class StorageMachine(Looking):
         key=keys,
         kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=3),
         expected=st.none() | offsets,
+        after_run=st.sampled_from([None, None, None, 0, -1]),
         epoch=st.none() | offsets,
         uid=st.sampled_from([None, None, None, "right", "wrong"]),
         idem_key=st.sampled_from([None, None, "k", "K"]),
@@ -52,8 +53,9 @@ class StorageMachine(Looking):
         data=st.data(),
     )
     def append(
-        self, key: ThreadKey, kinds: list[EntryKind], expected: int | None, epoch: int | None, uid: str | None,
-        idem_key: str | None, request: bytes, commutes: bool, back: int, data: st.DataObject,
+        self, key: ThreadKey, kinds: list[EntryKind], expected: int | None, after_run: int | None,
+        epoch: int | None, uid: str | None, idem_key: str | None, request: bytes, commutes: bool, back: int,
+        data: st.DataObject,
     ) -> None:  # fmt: skip
         row = self.row(key)
         self.clock.advance(timedelta(seconds=-back))
@@ -61,6 +63,7 @@ class StorageMachine(Looking):
             key,
             *kinds,
             expected=None if expected is None else max(row.state_version + min(expected, 0), 0),
+            after_run=None if after_run is None else max(row.run + after_run, 0),
             epoch=None if epoch is None else row.epoch + epoch,
             uid=row.uid if uid == "right" else uid,
             renew_until=self.clock.now() + TTL,

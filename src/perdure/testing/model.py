@@ -123,7 +123,7 @@ class Model:
         if thread is None:
             if write.uid is not None or write.epoch is not None:
                 raise NotFoundError("thread")
-            if write.expected not in (None, 0):
+            if write.expected not in (None, 0) or write.after_run not in (None, 0):
                 raise VersionConflictError(write.key.id, write.expected or 0, 0)
             return
         row = thread.row
@@ -136,6 +136,8 @@ class Model:
             raise LeaseHeldError(write.key.id, str(row.lease_owner))
         if write.expected not in (None, thread.state_version):
             raise VersionConflictError(write.key.id, write.expected or 0, thread.state_version)
+        if write.after_run not in (None, thread.run):
+            raise VersionConflictError(write.key.id, write.after_run or 0, thread.run)
 
     def _new(self, write: Write) -> Thread:
         row = ThreadRow(key=write.key, uid=write.new_uid, created=write.micros, updated=write.micros)
@@ -242,7 +244,9 @@ class Model:
 
     def release(self, key: ThreadKey, epoch: int, wake_at: int | None) -> None:
         row = self._leased(key, epoch)
-        self._change(key, lease_owner=None, lease_until=0, wake_at=_sooner(row.wake_at, wake_at))
+        if wake_at is None or (row.wake_at is not None and row.wake_at < wake_at):
+            wake_at = row.wake_at
+        self._change(key, lease_owner=None, lease_until=0, wake_at=wake_at)
 
     def _leased(self, key: ThreadKey, epoch: int) -> ThreadRow:
         row = self._thread(key).row
@@ -326,10 +330,6 @@ class Model:
         alive = {uid for thread in self.threads.values() for uid, _ in thread.lineage}
         used = any(uid in alive and key == blob for uid, _, key in self.uses)
         return self.blobs[blob] <= now - BLOB_GRACE and not used
-
-
-def _sooner(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else min(one, other)
 
 
 def _patched(thread: Thread, write: Write, now: int) -> ThreadRow:

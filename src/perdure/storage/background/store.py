@@ -396,7 +396,8 @@ class BackgroundStorage:
 
 def _is_plain(write: Write) -> bool:
     """Whether a write can be judged by the line of its thread alone."""
-    return write.idem_key is None and write.since is None and write.epoch is None and write.is_plain
+    outside = write.epoch is None and write.after_run is None
+    return write.idem_key is None and write.since is None and outside and write.is_plain
 
 
 def _judged(line: ThreadRow, write: Write) -> Appended:

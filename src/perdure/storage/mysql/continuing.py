@@ -57,7 +57,8 @@ class Continuing:
         row = known.row
         leased = row.lease_owner is not None
         free = not leased if write.epoch is None else leased and write.epoch == row.epoch
-        return free and write.uid in (None, row.uid) and write.expected in (None, row.state_version)
+        known_run = write.after_run in (None, row.run)
+        return free and known_run and write.uid in (None, row.uid) and write.expected in (None, row.state_version)
 
     def text(self, write: Write, known: StoredThread | None) -> bytes:
         """The whole transaction."""

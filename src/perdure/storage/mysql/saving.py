@@ -80,6 +80,8 @@ class Saving:
             conditions.append((f" AND (lease_owner IS NULL OR lease_until <= {NOW})", ()))
         if write.expected is not None:
             conditions.append((" AND head_state_version = ?", (write.expected,)))
+        if write.after_run is not None:
+            conditions.append((" AND run_version = ?", (write.after_run,)))
         text = "".join(text for text, _ in conditions)
         return f"{text})", tuple(value for _, values in conditions for value in values)
 

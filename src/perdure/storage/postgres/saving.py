@@ -114,7 +114,7 @@ class Saving:
     def fits(self, write: Write) -> bool:
         """Whether a write can be made this way: to a thread that is there, a few entries, and nothing besides."""
         usual = write.uid is not None and _is_short(write) and not write.blobs and write.since is None
-        return usual and write.is_plain and write.patch is NO_PATCH and not wakes(write)
+        return usual and write.is_plain and write.patch is NO_PATCH and not wakes(write) and write.after_run is None
 
     def fits_known(self, write: Write, known: StoredThread) -> bool:
         """Whether it builds on the line as this process knows it."""

@@ -72,7 +72,7 @@ async def _append_to_known(tx: Transaction, write: Write, known: StoredThread) -
 
 def _fits(row: ThreadRow, write: Write) -> bool:
     """Whether the write builds on this very line; any doubt is for the full way to settle."""
-    return write.uid == row.uid and write.expected == row.state_version
+    return write.uid == row.uid and write.expected == row.state_version and write.after_run in (None, row.run)
 
 
 async def append_slowly(tx: Transaction, write: Write) -> Answer:

@@ -22,7 +22,7 @@ import pytest
 _PARTS = (
     *("running", "log", "headers", "verdicts", "keys", "restore", "snapshots", "checkpoints", "filters", "directory"),
     *("forks", "deletion", "leases", "watching", "blobs", "keeping", "lifetime", "sizes", "concurrency", "known"),
-    *("strangers", "runs"),
+    *("strangers", "runs", "next_runs"),
     *("rewinding", "prunes", "pruning", "prune_plans", "pruned_forks", "pruned_values", "derived"),
     *("transfer", "transfer_forks", "messages", "user_messages"),
 )
@@ -44,6 +44,7 @@ from perdure.testing.contract.leases import DueContract, LeaseContract  # noqa: 
 from perdure.testing.contract.lifetime import LayoutContract, LifetimeContract, SetSchema  # noqa: E402
 from perdure.testing.contract.log import LogContract  # noqa: E402
 from perdure.testing.contract.messages import MessageContract  # noqa: E402
+from perdure.testing.contract.next_runs import NextRunContract  # noqa: E402
 from perdure.testing.contract.prune_plans import PlanContract  # noqa: E402
 from perdure.testing.contract.pruned_forks import PrunedForkContract  # noqa: E402
 from perdure.testing.contract.pruned_values import PrunedValueContract  # noqa: E402
@@ -95,6 +96,7 @@ class StorageContract(
     StrangerContract,
     RunContract,
     CopiedRunContract,
+    NextRunContract,
     TransferContract,
     GrowingContract,
     DamagedCopyContract,
