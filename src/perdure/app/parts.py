@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from perdure.storage.baton import Baton
     from perdure.storage.contract import Migrate, Storage
 
+_MOMENT = 2.0  # seconds
+
 
 class Parts:
     """Everything behind one open store."""
@@ -179,6 +181,11 @@ class Parts:
         if not self._ready:
             await self.storage.setup(self._migrate)
             self._ready = True
+
+    async def finish(self) -> None:
+        """Give what is done beside runs, such as telling people, a moment to end; it is made up for otherwise."""
+        if "running" in vars(self):
+            await self.running.runtime.work.finish(_MOMENT)
 
     async def flush(self) -> None:
         """Wait for what is queued."""

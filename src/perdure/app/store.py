@@ -282,6 +282,7 @@ class Perdure(Running):
     async def close(self) -> None:
         """Let go of files and connections; a second call does nothing."""
         self._finalizer.detach()
+        await self._parts.finish()
         await self._parts.storage.close()
 
     async def __aenter__(self) -> Self:

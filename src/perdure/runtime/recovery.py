@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any
 
 import msgspec
 
@@ -17,8 +19,12 @@ from perdure.runtime.owner import is_dead
 from perdure.runtime.runtime import Runtime
 
 _PAGE = 1000
+_AT_ONCE = 20  # questions that are looked after beside each other
 _LATE = 2 * 3600.0  # seconds: the next round of attempts to tell somebody is never further ahead
 RESUME = Wanted(only_resume=True)
+
+
+TakeUp = Callable[[Sequence[ThreadRow]], Coroutine[Any, Any, "list[Tried]"]]
 
 
 class Tried(msgspec.Struct, frozen=True):
@@ -36,7 +42,6 @@ class Recovery:
         self._which = taken_up(runtime.recovery_policy, runtime.clock.now())
         self._executor = executor
         self._handlers = handlers
-        self._attended: set[str] = set()
         self._namespace = namespace
 
     async def due(self, limit: int = _PAGE) -> list[ThreadRow]:
@@ -65,23 +70,17 @@ class Recovery:
 
     async def sweep(self, concurrency: int) -> list[Tried]:
         """Take up everything that is due now, so many at once, and wait until it came as far as it goes."""
-        tried: dict[str, Tried] = {}
-        while rows := [row for row in await self._everything() if row.uid not in tried]:
-            for done in await self._all(list({row.uid: row for row in rows}.values()), concurrency):
-                tried[done.row.uid] = done
-        return list(tried.values())
-
-    async def _everything(self) -> list[ThreadRow]:
-        """What is due; that people were not told of a question is made up for at once."""
-        late = _LATE if self._runtime.webhooks else 0.0
-        asked = [row for row in await self.asked(ahead=late) if row.uid not in self._attended]
-        self._attended |= {row.uid for row in asked}
-        others = [row for row in asked if await self.attend(row, eager=True)]
-        return [*others, *await self.due(), *await self.orphans()]
-
-    async def _all(self, rows: Sequence[ThreadRow], concurrency: int) -> list[Tried]:
         turn = asyncio.Semaphore(concurrency)
+        asking = asyncio.create_task(self._look_after_all())  # no run waits for somebody who is slow to be told
+        try:
+            tried = await self._until_none(lambda rows: self._all(rows, turn), {})
+            others = await asking
+        finally:
+            await _stopped(asking)
+        tried |= {each.row.uid: each for each in await self._all(others, turn)}
+        return list((await self._until_none(lambda rows: self._all(rows, turn), tried)).values())
 
+    async def _all(self, rows: Sequence[ThreadRow], turn: asyncio.Semaphore) -> list[Tried]:
         async def one(row: ThreadRow) -> Tried:
             async with turn:
                 return await self.take_up(row)
@@ -90,10 +89,36 @@ class Recovery:
 
     async def in_turn(self) -> list[Tried]:
         """The same for synchronous callers: one after the other."""
-        tried: dict[str, Tried] = {}
-        while rows := [row for row in await self._everything() if row.uid not in tried]:
-            tried |= {row.uid: await self.take_up(row) for row in rows}
-        return list(tried.values())
+
+        async def each(rows: Sequence[ThreadRow]) -> list[Tried]:
+            return [await self.take_up(row) for row in rows]
+
+        tried = await self._until_none(each, {})
+        others = [row for row in await self._late() if await self.attend(row, eager=True)]
+        tried |= {done.row.uid: done for done in await each(others)}
+        return list((await self._until_none(each, tried)).values())
+
+    async def _until_none(self, take: TakeUp, tried: dict[str, Tried]) -> dict[str, Tried]:
+        """Take up what is due until nothing is that was not tried."""
+        while rows := [row for row in [*await self.due(), *await self.orphans()] if row.uid not in tried]:
+            tried |= {done.row.uid: done for done in await take(list({row.uid: row for row in rows}.values()))}
+        return tried
+
+    async def _look_after_all(self) -> list[ThreadRow]:
+        """Look after all questions, and return the threads whose runs have to go on for another reason."""
+        turn = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(row: ThreadRow) -> bool:
+            async with turn:
+                return await self.attend(row, eager=True)
+
+        rows = await self._late()
+        others = await asyncio.gather(*(one(row) for row in rows))
+        return [row for row, other in zip(rows, others, strict=True) if other]
+
+    async def _late(self) -> list[ThreadRow]:
+        """Questions to look after; that people were not told of one is made up for at once."""
+        return await self.asked(ahead=_LATE if self._runtime.webhooks else 0.0)
 
     async def take_up(self, row: ThreadRow) -> Tried:
         """Bring one run as far as it goes; what it raises is recorded in its log, and told here."""
@@ -108,3 +133,10 @@ class Recovery:
             )
             return Tried(row, exc)
         return Tried(row)
+
+
+async def _stopped(task: asyncio.Task[Any]) -> None:
+    if not task.done():
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

@@ -60,8 +60,10 @@ class OnLoop:
         task.add_done_callback(self._beside.discard)
 
     async def finish(self, seconds: float) -> None:
-        if self._beside:
-            _, late = await asyncio.wait(self._beside, timeout=seconds)
+        loop = asyncio.get_running_loop()
+        ours = [task for task in self._beside if task.get_loop() is loop]  # a store may outlive a loop
+        if ours:
+            _, late = await asyncio.wait(ours, timeout=seconds)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
