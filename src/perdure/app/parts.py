@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from perdure.app.clock import SystemClock, SystemRandomness
 from perdure.app.opening import Address, open_storage
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from perdure.checkpoints.repairing import Repairer
     from perdure.checkpoints.travel import Travel
     from perdure.checkpoints.verifying import Verifier
+    from perdure.core.policies import Policies
     from perdure.core.retention_policy import Retention
     from perdure.runtime.keeping import Drive
     from perdure.runtime.parts import RunParts
+    from perdure.runtime.triggering import Upkeep
     from perdure.sessions.messages import Messages
     from perdure.storage.baton import Baton
     from perdure.storage.contract import Migrate, Storage
@@ -52,6 +54,7 @@ class Parts:
         options: dict[str, Any],
         baton: Baton | None,
         retention: Retention | None = None,
+        policies: Policies | None = None,
     ) -> None:
         self.mode: Mode = mode
         self.telemetry = telemetry or Silence()
@@ -79,6 +82,7 @@ class Parts:
         )
         engines.add(self.engine)
         self.retention = retention
+        self.policies = policies
         self._randomness = randomness
         self._lease_ttl = float(options.get("lease_ttl", 30.0))
         self._baton = baton
@@ -164,7 +168,7 @@ class Parts:
         driven = None if self._baton is None else in_turn(self._baton)
         return RunParts(
             self.engine, driven, clock=self.clock, randomness=self._randomness, telemetry=self.telemetry,
-            ttl=self._lease_ttl,
+            ttl=self._lease_ttl, policies=self.policies, upkeep=None if self.retention is None else _upkeep(self),
         )  # fmt: skip
 
     def state_was_read(self) -> None:
@@ -202,6 +206,18 @@ class Parts:
             raise InvalidInputError("there is no hot layer to warm: open the store with hot='redis://…'")
         await self.ready()
         return await self.hot.warm(namespace, [self.users.key(user) for user in users], threads)
+
+
+def _upkeep(parts: Parts) -> Upkeep:
+    """What a run asks for after a checkpoint. It does not hold on to the parts: they hold on to the runs."""
+    held = ref(parts)
+
+    async def look_after(key: ThreadKey) -> None:
+        alive = held()
+        if alive is not None:
+            await alive.look_after(key)
+
+    return look_after
 
 
 def in_turn(baton: Baton) -> Drive:

@@ -11,6 +11,7 @@ from perdure.core.codec import decode, encode_result
 from perdure.core.entries import EntryKind
 from perdure.core.runs import DEAD, FAILED, FINISHED, Ended, end_key
 from perdure.core.threads import ThreadPatch
+from perdure.core.triggers import Moment
 from perdure.runtime.run import Run
 from perdure.runtime.unwinding import Unwinding
 
@@ -19,7 +20,8 @@ async def finish(run: Run, value: Any) -> Any:
     """Record the result, let go of the thread, and return it as it will be read."""
     encoded = encode_result(value)
     entry = run.journal.entry(EntryKind.RUN_FINISHED, Ended(run.id, Raw(encoded)))
-    await run.journal.write([entry], key=end_key(run.id), patch=ThreadPatch(status=FINISHED, wake_at=0, attempts=0))
+    patch = ThreadPatch(status=FINISHED, wake_at=0, attempts=0)
+    await run.triggering.write(Moment.END, [entry], key=end_key(run.id), patch=patch)
     await run.runtime.leases.release(run.journal.held)
     return decode(encoded)
 
@@ -30,7 +32,7 @@ async def fail(run: Run, error: BaseException, attempt: int, *, again_in: float 
     ended = Ended(run.id, error=type(error).__name__, text=reason(error), attempt=attempt, final=final)
     entry = run.journal.entry(EntryKind.RUN_FAILED, ended)
     patch = ThreadPatch(status=DEAD if final else FAILED, wake_at=0, attempts=attempt)
-    await run.journal.write([entry], patch=patch)
+    await run.triggering.write(Moment.ERROR, [entry], about=ended.error, patch=patch)
     wake_at = run.runtime.in_seconds(again_in) if again_in is not None else None
     await run.runtime.leases.release(run.journal.held, wake_at)
 
@@ -39,7 +41,8 @@ async def give_up(run: Run, attempts: int) -> None:
     """Record that a run killed its process so many times in the same place: it is not tried again by itself."""
     ended = Ended(run.id, error="Died", text=f"its process died {attempts} times in the same place", attempt=attempts)
     entry = run.journal.entry(EntryKind.RUN_FAILED, ended)
-    await run.journal.write([entry], patch=ThreadPatch(status=DEAD, wake_at=0, attempts=attempts))
+    patch = ThreadPatch(status=DEAD, wake_at=0, attempts=attempts)
+    await run.triggering.write(Moment.ERROR, [entry], about=ended.text, patch=patch)
     await run.runtime.leases.release(run.journal.held)
 
 
@@ -47,7 +50,8 @@ async def fail_here(run: Run, error: BaseException) -> None:
     """Record why a block of code failed; entering it again goes on with it."""
     ended = Ended(run.id, error=type(error).__name__, text=reason(error), final=False)
     entry = run.journal.entry(EntryKind.RUN_FAILED, ended)
-    await run.journal.write([entry], patch=ThreadPatch(status=FAILED, wake_at=0))
+    patch = ThreadPatch(status=FAILED, wake_at=0)
+    await run.triggering.write(Moment.ERROR, [entry], about=ended.error, patch=patch)
     await run.runtime.leases.release(run.journal.held)
 
 

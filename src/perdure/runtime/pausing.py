@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Raw
 
 from perdure.core.calls import Call, Intent, key_digest, shown, told
-from perdure.core.checkpoint import CheckpointMark
 from perdure.core.codec import decode, encode_result
 from perdure.core.entries import EntryKind
 from perdure.core.errors import RunFinishedError
@@ -15,6 +14,7 @@ from perdure.core.identity import check_id
 from perdure.core.pauses import Opened, decided_key, decode_decided, decode_opened, opened_key, pause_id
 from perdure.core.runs import PAUSED
 from perdure.core.threads import ThreadPatch
+from perdure.core.triggers import Moment
 from perdure.runtime.decisions import Decision, decision_of
 from perdure.runtime.scope import Scope
 from perdure.runtime.unwinding import Unwinding
@@ -65,8 +65,5 @@ async def _open(run: Run, call: Call, name: str, ask: str, args: Any) -> None:
     journal, place = run.journal, shown(call.id)
     opened = Opened(pause_id(journal.uid, place), call, name, ask, Raw(encode_result(args)))
     entries = [journal.entry(EntryKind.PAUSE_OPENED, opened)]
-    mark = None
-    if journal.state_version:
-        mark = CheckpointMark(id=journal.engine.ids.checkpoint(), kind="pause", status=PAUSED, note=ask[:200])
-        entries.append(journal.entry(EntryKind.CHECKPOINT_SAVED, mark))
-    await journal.write(entries, key=opened_key(place), patch=ThreadPatch(status=PAUSED), mark=mark)
+    patch = ThreadPatch(status=PAUSED)
+    await run.triggering.write(Moment.PAUSE, entries, about=ask, key=opened_key(place), patch=patch)

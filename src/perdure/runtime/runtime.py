@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perdure.checkpoints.engine import Engine
+from perdure.core.policies import Policies
 from perdure.core.ports import Clock, Randomness, Telemetry
 from perdure.runtime.leases import SECOND, TTL, Leases
 from perdure.runtime.signals import Signals
@@ -13,6 +14,7 @@ from perdure.runtime.standing import Standing
 if TYPE_CHECKING:
     from perdure.runtime.run import Run
     from perdure.runtime.scope import Scope
+    from perdure.runtime.triggering import Upkeep
     from perdure.runtime.work import Work
 
 _LOOK = 0.01  # seconds between two looks whether steps beside a pause are over
@@ -23,7 +25,7 @@ class Runtime:
 
     def __init__(
         self, engine: Engine, work: Work, *, clock: Clock, randomness: Randomness, telemetry: Telemetry,
-        ttl: float = TTL,
+        ttl: float = TTL, policies: Policies | None = None, upkeep: Upkeep | None = None,
     ) -> None:  # fmt: skip
         self.engine = engine
         self.storage = engine.storage
@@ -32,6 +34,12 @@ class Runtime:
         self.randomness = randomness
         self.telemetry = telemetry
         self.leases = Leases(engine.storage, clock, randomness, ttl)
+        policies = policies or Policies()
+        self.triggers = policies.checkpoints
+        self.recovery_policy = policies.recovery
+        self.approvals = policies.approvals
+        self.webhooks = policies.webhooks
+        self.upkeep = upkeep  # after a checkpoint was acknowledged
         self.standing = Standing(engine.storage)
         self.signals = Signals(self)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from perdure.checkpoints.requests import Saved
 from perdure.core.calls import key_digest, shown
 from perdure.core.changes import Change
@@ -20,8 +22,10 @@ if TYPE_CHECKING:
     from perdure.runtime.journal import Journal
     from perdure.runtime.rerunning import Elsewhere
     from perdure.runtime.scope import Scope
+    from perdure.runtime.triggering import Triggering
 
 PathLike = str | tuple[Step, ...]
+Checkpointed = bool | CheckpointMark | None  # a mark: one that a trigger asks for, see `triggering.turned`
 _ABSENT: Any = object()
 
 
@@ -32,6 +36,7 @@ class Writing:
     over: bool
     calls_as: str
     elsewhere: Elsewhere | None
+    triggering: Triggering
     _seen: int | None
     step: Callable[..., Awaitable[Any]]
 
@@ -67,7 +72,7 @@ class Writing:
         head = await engine.head(key)
         return head.document if head.version == version else await engine.at(key, version)
 
-    async def append(self, path: PathLike, *items: object, checkpoint: bool = False) -> int:
+    async def append(self, path: PathLike, *items: object, checkpoint: Checkpointed = False) -> int:
         """Append to a list in the state, once however often the run is resumed, and return the version."""
         return await self._change("append", Change({}, {path: list(items)}, ()), checkpoint)
 
@@ -77,7 +82,7 @@ class Writing:
         set: Mapping[PathLike, object] | None = None,
         append: Mapping[PathLike, Sequence[object]] | None = None,
         delete: Sequence[PathLike] = (),
-        checkpoint: bool = False,
+        checkpoint: Checkpointed = False,
     ) -> int:
         """Set, append and delete in one write, once however often the run is resumed, and return the version."""
         return await self._change("update", Change(set or {}, append or {}, delete), checkpoint)
@@ -99,12 +104,13 @@ class Writing:
         engine, key = self.journal.engine, self.journal.key
         return await self._write("save", mark, lambda request: engine.save(key, state, self._seen, request))
 
-    async def _change(self, what: str, change: Change, checkpoint: bool) -> int:
-        mark = CheckpointMark(id="", kind="manual") if checkpoint else None
+    async def _change(self, what: str, change: Change, checkpoint: Checkpointed) -> int:
+        mark = CheckpointMark(id="", kind="manual") if checkpoint is True else checkpoint or None
         engine, key = self.journal.engine, self.journal.key
-        return await self._write(what, mark, lambda request: engine.change(key, change, None, request))
+        by_itself = checkpoint is not True
+        return await self._write(what, mark, lambda request: engine.change(key, change, None, request), by_itself)
 
-    async def _write(self, what: str, mark: CheckpointMark | None, make: Any) -> int:
+    async def _write(self, what: str, mark: CheckpointMark | None, make: Any, by_itself: bool = False) -> int:
         scope = self.scope
         nth = scope.write(what)
         key = f"w.{shown(key_digest([self.calls_as, scope.call_id, what, nth]))}"
@@ -114,12 +120,14 @@ class Writing:
         if before is not None:
             return before.version
         try:
-            saved = await make(self.journal.request(key, mark=mark))
+            saved = await make(replace(self.journal.request(key, mark=mark), by_itself=by_itself))
         except KeyReusedError as exc:
             raise RunDivergedError(self.id, f"version {exc.version}", f"{what} number {nth} with other values") from exc
         except LeaseLostError as exc:
             self.journal.held.lost = exc
             raise
+        if mark is not None and by_itself:
+            await self.triggering.saved(saved.appended)
         return self._wrote(saved)
 
     async def _written(self, key: str, what: str) -> int:
