@@ -7,6 +7,7 @@ PerdureError
 │   ├── InvalidRefError          a ref such as @12 or @2h cannot be read
 │   ├── InvalidUrlError          a storage address cannot be read
 │   ├── InvalidFilterError       a filter or limit of a listing cannot be used
+│   ├── InvalidConfigError       a file of settings has mistakes; all are named, each with its place
 │   ├── UnsupportedValueError    a value cannot be kept losslessly; its path and the remedy are named
 │   │   ├── CyclicValueError     a value contains itself
 │   │   └── NestingTooDeepError  a value is nested deeper than the codec allows
@@ -54,6 +55,8 @@ PerdureError
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 
 class PerdureError(Exception):
@@ -106,6 +109,15 @@ class InvalidUrlError(InvalidInputError):
 
 class InvalidFilterError(InvalidInputError):
     """A filter or limit of a listing cannot be used."""
+
+
+class InvalidConfigError(InvalidInputError):
+    """A file of settings has mistakes; each is a line with its place."""
+
+    def __init__(self, path: str, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.path = path
+        self.problems = tuple(problems)
 
 
 class UnsupportedValueError(InvalidInputError, TypeError):
@@ -497,3 +509,7 @@ class SuspendedError(PerdureError):
     def __init__(self, place: str) -> None:
         super().__init__(f"a synchronous call was suspended at {place}; a port used by perdure.sync must never wait")
         self.place = place
+
+
+class PausesExpireWarning(UserWarning):
+    """A file of settings lets pauses expire, which they do not by default."""
