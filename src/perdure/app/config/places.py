@@ -111,7 +111,9 @@ def _told(page: Page, text: str) -> Generator[None]:
     try:
         yield
     except ReaderError as exc:
-        page.problem(_at(text[: exc.position]), f"character U+{ord(exc.character):04X} is not allowed in YAML")
+        sign: Any = exc.character  # a number or a character, by the way the text came in
+        code = sign if isinstance(sign, int) else ord(sign[:1] or "?")
+        page.problem(_at(text[: exc.position]), f"character U+{code:04X} is not allowed in YAML")
     except YAMLError as exc:
         mark = getattr(exc, "problem_mark", None) or getattr(exc, "context_mark", None)
         reason = getattr(exc, "problem", None) or "cannot be read"
