@@ -59,7 +59,7 @@ def test_storage_sessions_says_where_threads_are_kept(text: str, url: str) -> No
 
 @pytest.mark.filterwarnings("ignore::perdure.errors.PausesExpireWarning")
 def test_every_key_arrives() -> None:
-    """S4.11, N0, N4."""
+    """S4.11."""
     found = parsed(WHOLE)
     assert found == Config(
         url="postgresql://localhost/agents",
@@ -95,7 +95,7 @@ def test_every_option_of_a_storage_can_be_written_in_a_file() -> None:
 
 
 async def test_what_a_file_says_is_what_the_runtime_has(tmp_path: Path) -> None:
-    """S4.11, S4.18–S4.20, N0: for those who act on it."""
+    """S4.11: for those who act on it."""
     path = tmp_path / "config.yaml"
     path.write_text(
         "storage:\n  sessions: memory://\n  checkpoint:\n    strategy: event\n    recovery: {auto_resume_hitl: true}\n"
@@ -176,14 +176,12 @@ def test_a_variable_cannot_add_keys_and_an_escaped_one_stays() -> None:
 
 
 def test_an_old_timeout_is_honoured_with_a_warning_that_pauses_expire() -> None:
-    """N4."""
     with pytest.warns(PausesExpireWarning, match=r"config.yaml: .*expire after 3600 s"):
         found = parsed("storage: {checkpoint: {recovery: {timeout: 3600}}}")
     assert found.recovery.timeout == 3600
 
 
 def test_what_people_should_approve_is_nothing_when_it_is_switched_off() -> None:
-    """N0."""
     off = parsed("human_in_the_loop: {enabled: false, require_approval_for: [deploy], approval_timeout_seconds: 1}")
     assert off.approvals == Approvals()
 

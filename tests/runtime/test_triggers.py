@@ -77,7 +77,7 @@ async def test_a_checkpoint_is_in_the_write_of_its_turn(opening: Open) -> None:
 
 
 async def test_by_interval_every_fifth_turn_and_the_end_are_points(opening: Open) -> None:
-    """S4.14, N4: every N iterations plus events; N is 5."""
+    """S4.14: every N iterations plus events; N is 5."""
     async with opening(strategy="interval") as store:
         await block(store, lambda run: talking(run, 11))
         assert await points(store) == ["after turn 5", "after turn 10", "at the end"]

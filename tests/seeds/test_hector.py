@@ -42,7 +42,7 @@ def test_every_block_of_the_page_is_understood() -> None:
 
 
 def test_every_word_of_the_page_is_a_setting_or_a_value() -> None:
-    """S4.11, S4.13–S4.20."""
+    """S4.11, S4.13–S4.17."""
     page, tree = parse_page("config.yaml", b"", {})
     root = Section(page, tree)
     read_config(root)
@@ -96,7 +96,7 @@ async def test_the_prompt_of_a_call_that_crashed_is_there_to_read(tmp_path: Path
 
 
 async def test_a_tool_that_was_cut_off_is_asked_about_not_run_again(tmp_path: Path, agent: Agent) -> None:
-    """S4.16, S4.22: killed inside the tool, before its result: a person is asked, with a checkpoint."""
+    """S4.16: killed inside the tool, before its result: a person is asked, with a checkpoint."""
     config = config_in(tmp_path, STRATEGIES)
     await started(config)
     agent.dies_at("scrape")
