@@ -57,16 +57,7 @@ def test_a_worker_serves_the_store_of_a_file(tmp_path: Path) -> None:
     with Perdure.open(f"sqlite:///{tmp_path}/agents.db", namespace="tenant") as store:
         store.thread("charge").save({})
         store.start("charge", thread="charge")
-        command = [
-            sys.executable,
-            "-m",
-            "perdure.cli.main",
-            "worker",
-            "--config",
-            "config.yaml",
-            "--handlers",
-            "agents",
-        ]
+        command = [sys.executable, "-m", "perdure.cli.main", "worker", "--config", "config.yaml"]
         with subprocess.Popen([*command, "--handlers", "agents"], cwd=tmp_path, stdout=subprocess.DEVNULL) as child:
             until(lambda: store.runs(status="finished"))
             child.send_signal(signal.SIGTERM)

@@ -290,13 +290,13 @@ async def test_tools_side_by_side_are_a_point_each(opening: Open, jobs: Jobs) ->
         assert (await store.verify(restore=True)).ok
 
 
-async def test_a_policy_prunes_the_points_of_runs(tmp_path: Path) -> None:
+async def test_a_policy_prunes_the_points_of_a_run_when_it_is_over(tmp_path: Path) -> None:
     keep = Retention(kinds={"routine": Rule(last=3)})
     url = f"sqlite:///{tmp_path}/store.db"
     async with Perdure.open(url, retention=keep, checkpoints=Triggers(strategy="event")) as store:
         await store.thread("t").save({"messages": []}, note="the first")
         await block(store, lambda run: talking(run, 60))
-        assert len(await store.thread("t").history(limit=100)) < 40
+        assert await points(store) == ["after turn 58", "after turn 59", "after turn 60"]
 
 
 def test_synchronous_runs_save_the_same_points() -> None:
@@ -316,3 +316,27 @@ async def test_open_takes_policies_and_nothing_else() -> None:
     store = Perdure.open("memory://")
     assert store._parts.running.runtime.triggers == Policies().checkpoints == Triggers()
     await store.close()
+
+
+async def test_a_rerun_saves_its_points_on_the_fork_and_its_prompts_are_seen_there(opening: Open) -> None:
+    """S4.17."""
+
+    async def work(run: Any) -> None:
+        messages = ["one"]
+        for _ in range(3):
+            messages.append(await run.model(answer, messages))
+
+    async with opening(before_llm=True, strategy="event") as store:
+        store.handler("talk")(work)
+        await store.start("talk", thread="t")
+        await store.resume("t")
+        before_2 = (await store.thread("t").history())[::-1][3]
+        assert before_2.note == "before turn 2"
+        (info,) = await store.thread("t").rerun(before_2, to="again")
+        again = store.thread("again")
+        assert info.status == "finished"
+        assert (await again.seen()).messages == ["one", "answer 1", "answer 2"]
+        newest = await again.history(limit=3)
+        assert [point.note for point in newest] == ["after turn 3", "before turn 3", "after turn 2"]
+        assert (await again.seen(newest[2])).messages == ["one", "answer 1"]
+        assert (await store.verify(restore=True)).ok

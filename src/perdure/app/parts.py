@@ -195,10 +195,10 @@ class Parts:
         if self.retention is not None:
             await self.maintenance.at_start(namespace, self.retention)
 
-    async def look_after(self, key: ThreadKey) -> None:
-        """After a checkpoint was acknowledged: what the store's policy drops, now and then."""
+    async def look_after(self, key: ThreadKey, count: int = 1) -> None:
+        """After so many checkpoints were acknowledged: what the store's policy drops, now and then."""
         if self.retention is not None:
-            await self.maintenance.after_checkpoint(key, self.retention)
+            await self.maintenance.after_checkpoint(key, self.retention, count)
 
     async def warm(self, namespace: str, users: Iterable[UserId], threads: int) -> int:
         """Bring threads of users into the hot layer."""
@@ -209,13 +209,13 @@ class Parts:
 
 
 def _upkeep(parts: Parts) -> Upkeep:
-    """What a run asks for after a checkpoint. It does not hold on to the parts: they hold on to the runs."""
+    """What a run that saved checkpoints asks for. It does not hold on to the parts: they hold on to the runs."""
     held = ref(parts)
 
-    async def look_after(key: ThreadKey) -> None:
+    async def look_after(key: ThreadKey, count: int) -> None:
         alive = held()
         if alive is not None:
-            await alive.look_after(key)
+            await alive.look_after(key, count)
 
     return look_after
 

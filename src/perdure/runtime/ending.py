@@ -23,6 +23,7 @@ async def finish(run: Run, value: Any) -> Any:
     patch = ThreadPatch(status=FINISHED, wake_at=0, attempts=0)
     await run.triggering.write(Moment.END, [entry], key=end_key(run.id), patch=patch)
     await run.runtime.leases.release(run.journal.held)
+    await run.triggering.ended()
     return decode(encoded)
 
 

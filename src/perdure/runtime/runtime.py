@@ -39,7 +39,7 @@ class Runtime:
         self.recovery_policy = policies.recovery
         self.approvals = policies.approvals
         self.webhooks = policies.webhooks
-        self.upkeep = upkeep  # after a checkpoint was acknowledged
+        self.upkeep = upkeep  # after a run that saved checkpoints
         self.standing = Standing(engine.storage)
         self.signals = Signals(self)
 

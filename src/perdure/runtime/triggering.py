@@ -29,7 +29,7 @@ from perdure.core.writes import Appended
 if TYPE_CHECKING:
     from perdure.runtime.run import Run
 
-Upkeep = Callable[[ThreadKey], Awaitable[None]]
+Upkeep = Callable[[ThreadKey, int], Awaitable[None]]
 _KINDS = {Moment.PAUSE: "pause", Moment.ERROR: "recovery"}
 _STATUSES = {Moment.PAUSE: PAUSED, Moment.ERROR: FAILED}
 _NOTE = 200  # characters
@@ -42,6 +42,7 @@ class Triggering:
         self.turns = 0  # that it has taken, those of its log included
         self._run = run
         self._last = run.current.micros  # its beginning, or its newest checkpoint
+        self._saved = 0  # checkpoints
 
     def mark(self, moment: Moment, about: str = "", *, stateful: bool = False) -> CheckpointMark | None:
         """The checkpoint to save now; None when none is wanted, or there is no state that it could be a point of.
@@ -75,16 +76,22 @@ class Triggering:
         mark = replace(mark, id=journal.engine.ids.checkpoint())
         told = journal.entry(EntryKind.CHECKPOINT_SAVED, mark)
         done = await journal.write([*entries, told], key=key, patch=patch, mark=mark)
-        await self.saved(done)
+        self.saved(done)
         return done
 
-    async def saved(self, done: Appended) -> None:
+    def saved(self, done: Appended) -> None:
         """A checkpoint is acknowledged. One that stood already is no news."""
-        if done.again:
-            return
-        self._last = self._run.runtime.clock.now()
-        if self._run.runtime.upkeep is not None:
-            await self._run.runtime.upkeep(self._run.journal.key)
+        if not done.again:
+            self._last = self._run.runtime.clock.now()
+            self._saved += 1
+
+    async def ended(self) -> None:
+        """The run is over: what the store's policy drops of its checkpoints.
+
+        Not while it goes on: a version that `run.load` gave is asked for again after a crash.
+        """
+        if self._saved and self._run.runtime.upkeep is not None:
+            await self._run.runtime.upkeep(self._run.journal.key, self._saved)
 
 
 def turned(run: Run) -> CheckpointMark | None:

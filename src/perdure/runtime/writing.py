@@ -127,7 +127,7 @@ class Writing:
             self.journal.held.lost = exc
             raise
         if mark is not None and by_itself:
-            await self.triggering.saved(saved.appended)
+            self.triggering.saved(saved.appended)
         return self._wrote(saved)
 
     async def _written(self, key: str, what: str) -> int:
