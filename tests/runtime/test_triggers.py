@@ -340,3 +340,33 @@ async def test_a_rerun_saves_its_points_on_the_fork_and_its_prompts_are_seen_the
         assert [point.note for point in newest] == ["after turn 3", "before turn 3", "after turn 2"]
         assert (await again.seen(newest[2])).messages == ["one", "answer 1"]
         assert (await store.verify(restore=True)).ok
+
+
+async def test_a_model_that_fails_inside_a_step_is_asked_again_with_the_same_request(opening: Open, jobs: Jobs) -> None:
+    """S4.17: in a step that is tried again, the request that was written stays the one."""
+    async with opening(before_llm=True) as store:
+        async with store.thread("t").run() as run:
+
+            async def plan() -> Any:
+                return await run.model(jobs.fails("model", ValueError("overloaded"), 1), ["plan"])
+
+            assert await run.options(retry=2).step("plan", plan) == 2
+            assert run.triggering.turns == 1
+        assert (await kinds(store)).count("model.called") == 1
+        assert await points(store) == ["before turn 1"]
+        assert (await store.thread("t").seen()).messages == ["plan"]
+
+
+async def test_a_turn_inside_a_step_that_is_tried_again_is_one_turn(opening: Open, jobs: Jobs) -> None:
+    """S4.14."""
+    async with opening(strategy="event") as store:
+        async with store.thread("t").run() as run:
+
+            async def plan() -> Any:
+                await run.model(answer, ["plan"])
+                return await jobs.fails("check", ValueError("no"), 2)()
+
+            jobs.ran.clear()
+            await run.options(retry=3).step("plan", plan)
+            await run.model(answer, ["go on"])
+        assert await points(store) == ["after turn 1", "after turn 2"]

@@ -18,6 +18,7 @@ from perdure.core.threads import ThreadRow
 from perdure.core.triggers import Moment, should_save
 from perdure.core.writes import Appended
 from perdure.runtime.calling import Asked, made
+from perdure.runtime.journal import Recorded
 from perdure.runtime.options import DEFAULTS
 from perdure.storage.contract import Storage
 
@@ -46,13 +47,13 @@ async def call_model(
     with made(run, options, asked) as (call, scope):
         found = await run.find(call, scope)
         if found.outcome is not None:
-            run.triggering.turns += 1
+            run.triggering.took(call)
             return decode(bytes(found.outcome.value))
         if found.failure is not None:
             raise StepFailedError(name, found.failure.error, found.failure.text)
         told = await _told_before(run, call, encoded)
         answer = encode_result(await run.runtime.work.call(lambda: fn(messages, **settings), None))
-        run.triggering.turns += 1
+        run.triggering.took(call)
         await _record(run, call, answer, None if told else encoded, checkpoint)
         return decode(answer)
 
@@ -63,8 +64,9 @@ async def _told_before(run: Run, call: Call, encoded: bytes) -> bool:
     if not should_save(triggers, Moment.BEFORE_MODEL, run.triggering.turns):
         return False
     called, document = run.requests.called(call, encoded)
-    entry = await journal.storage.keyed(journal.key, request_key(call.id)) if run.resumed else None
-    if entry is not None:  # the process died while the model was asked
+    again = run.resumed or call.parent  # in a step, which may be tried again
+    entry = await journal.storage.keyed(journal.key, request_key(call.id)) if again else None
+    if entry is not None:  # it was asked, and no answer came
         run.requests.keep(document, entry.version)
         return True
     told = journal.entry(EntryKind.MODEL_CALLED, called)
@@ -75,8 +77,8 @@ async def _told_before(run: Run, call: Call, encoded: bytes) -> bool:
 
 async def _record(run: Run, call: Call, answer: bytes, encoded: bytes | None, checkpoint: bool) -> None:
     """Record an answer, the request where it does not stand yet, and the checkpoint of the turn, in one write."""
-    journal = run.journal
-    entries = [journal.entry(EntryKind.STEP_FINISHED, Outcome(call, Raw(answer)))]
+    journal, outcome = run.journal, Outcome(call, Raw(answer))
+    entries = [journal.entry(EntryKind.STEP_FINISHED, outcome)]
     called, document = run.requests.called(call, encoded) if encoded is not None else (None, None)
     if called is not None:
         entries.append(journal.entry(EntryKind.MODEL_CALLED, called))
@@ -85,6 +87,7 @@ async def _record(run: Run, call: Call, answer: bytes, encoded: bytes | None, ch
         done = await run.triggering.write(Moment.TURN, entries, key=key)
     else:
         done = await journal.write(entries, key=key)
+    journal.keep(call, Recorded(outcome=outcome, attempt=1))  # a step around it that is tried again asks again
     if document is not None:
         run.requests.keep(document, _before_mark(done))
 

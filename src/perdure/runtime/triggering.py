@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from perdure.core.calls import Call
 from perdure.core.checkpoint import CheckpointMark, check_metadata
 from perdure.core.entries import EntryKind, NewEntry
 from perdure.core.identity import ThreadKey
@@ -43,6 +44,15 @@ class Triggering:
         self._run = run
         self._last = run.current.micros  # its beginning, or its newest checkpoint
         self._saved = 0  # checkpoints
+        self._inside: set[bytes] = set()  # turns inside steps
+
+    def took(self, call: Call) -> None:
+        """A turn was taken. One inside a step that is tried again is asked for again, and is the same turn."""
+        if call.parent and call.id in self._inside:
+            return
+        if call.parent:
+            self._inside.add(call.id)
+        self.turns += 1
 
     def mark(self, moment: Moment, about: str = "", *, stateful: bool = False) -> CheckpointMark | None:
         """The checkpoint to save now; None when none is wanted, or there is no state that it could be a point of.
