@@ -61,7 +61,8 @@ notifications:
         "recovery",
         "11:29: expected text, found 3",
         "12:23: 'a' cannot be trusted and need approval",
-        "14:10: the url of a webhook must begin with http:// or https:// and name a host",
+        "14:10: webhook …: its address cannot be read; use https://host/path, and quote what is unusual in a password "
+        "as %…",
         "15:5: a url is missing: every notification needs one",
         "15:13: environment variable 'NOPE' is not set; set it, or give a default: ${NOPE:-…}",
         "16:23: expected a whole number from 1 on, found text '3'",
@@ -103,7 +104,7 @@ notifications:
          "$${…} for the text itself"),
         ("human_in_the_loop: {require_approval_for: deploy}", "1:43: expected a list, found text 'deploy'"),
         ("notifications: [{url: 'http://x', retry: {initial: 9, max: 3}}]",
-         "1:23: longest_wait is 3, shorter than first_wait"),
+         "1:42: max is 3, shorter than initial, which is 9"),
         ("notifications: [{url: 'http://x', headers: {A: 1}}]", "1:48: expected text, found 1"),
         ("notifications: [null]", "1:17: expected keys and values, found nothing"),
     ],

@@ -42,7 +42,6 @@ notifications:
     secret: ${HOOK_SECRET:-s3cret}
     headers: {X-Team: agents}
     template: "{ask}"
-    events: [pause.opened]
     timeout: 4
     retry: {attempts: 5, initial: 0.5, max: 8}
 """

@@ -31,7 +31,7 @@ def test_what_a_file_means_is_told_without_its_secrets(tmp_path: Path) -> None:
         "checkpoints        enabled yes, strategy interval, interval 1, after_tools yes, before_llm no, every none",
         "recovery           auto_resume yes, auto_resume_hitl no, timeout none",
         "approvals          require_approval_for deploy, trusted_operations none, timeout none, auto_reject yes",
-        "notifications      https://hooks.example.com/x",
+        "notifications      https://hooks.example.com/…",
     ]
     assert list(tmp_path.iterdir()) == [tmp_path / "config.yaml"]  # nothing was opened
     told = json.loads(perdure("config", "check", "config.yaml", "-o", "json", folder=tmp_path).stdout)

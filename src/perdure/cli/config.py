@@ -53,8 +53,7 @@ def meaning(found: Config) -> dict[str, Any]:
         "recovery": {name: getattr(recovery, name) for name in recovery.__struct_fields__},
         "approvals": {name: getattr(approvals, name) for name in approvals.__struct_fields__},
         "notifications": [
-            {"url": each.place, "signed": each.secret is not None, "events": each.events, "attempts": each.attempts}
-            for each in found.webhooks
+            {"url": each.place, "signed": each.secret is not None, "attempts": each.attempts} for each in found.webhooks
         ],
     }
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perdure.checkpoints.engine import Engine
+from perdure.core.approval import patience
 from perdure.core.policies import Policies
 from perdure.core.ports import Clock, Randomness, Telemetry
+from perdure.runtime.attending import Attending
 from perdure.runtime.leases import SECOND, TTL, Leases
 from perdure.runtime.signals import Signals
 from perdure.runtime.standing import Standing
@@ -42,10 +44,16 @@ class Runtime:
         self.upkeep = upkeep  # after a run that saved checkpoints
         self.standing = Standing(engine.storage)
         self.signals = Signals(self)
+        self.attending = Attending(self)
 
     def in_seconds(self, seconds: float) -> int:
         """The time so many seconds from now."""
         return self.clock.now() + int(seconds * SECOND)
+
+    def patience(self, now: int) -> int:
+        """When a question that names no deadline expires; 0 for never."""
+        seconds = patience(self.approvals, self.recovery_policy)
+        return 0 if seconds is None else now + int(seconds * SECOND)
 
     async def settled(self, run: Run, scope: Scope) -> None:
         """Wait for the steps that are under way beside `scope`: they finish before a run lets go.

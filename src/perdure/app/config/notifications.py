@@ -38,9 +38,11 @@ def _webhook(section: Section) -> Webhook | None:
     retry = section.section("retry", leaf=False)
     attempts = retry.count("attempts", 3)
     first, longest = retry.seconds("initial", 1.0), retry.seconds("max", 30.0)
+    if longest < first:
+        retry.page.problem(retry.place, f"max is {longest:g}, shorter than initial, which is {first:g}")
     retry.close()
     rest: dict[str, Any] = {name: section.text(name) for name in ("secret", "template")}
-    rest |= {"headers": section.pairs("headers"), "events": section.texts("events")}
+    rest["headers"] = section.pairs("headers")
     rest["timeout"] = section.seconds("timeout", 10.0)
     section.close()
     if not section.has("url"):
