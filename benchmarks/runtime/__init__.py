@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.runtime import resuming, steps, waiting
+from benchmarks.runtime import resuming, steps, turning, waiting
 from benchmarks.runtime.homes import homes_of
 from benchmarks.scale import Bench
 
@@ -28,5 +28,6 @@ def run(bench: Bench) -> None:
     for note in (*_NOTES, *((_SQLITE,) if bench.server is None else ())):
         bench.note(note)
     steps.run(bench, homes)
+    turning.run(bench, homes)
     resuming.run(bench, homes)
     waiting.run(bench, homes)

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from perdure.app.analytics import Analytics
     from perdure.app.asking import MessageLine
+    from perdure.app.config.config import Config
     from perdure.app.identity import Message
     from perdure.app.store import Perdure
     from perdure.app.thread import Thread, ThreadInfo
     from perdure.checkpoints.newest import Latest
     from perdure.checkpoints.repairing import Repaired
+    from perdure.core.approvals import Approvals
     from perdure.core.checkpoint import Checkpoint
     from perdure.core.compare_rows import Row
     from perdure.core.comparison import Comparison, Comparisons, Divergence, Side
@@ -23,9 +25,12 @@ if TYPE_CHECKING:
     from perdure.core.entries import Entry, EntryKind
     from perdure.core.history import Orphan
     from perdure.core.record import Record
+    from perdure.core.recovery_policy import RecoveryPolicy
     from perdure.core.registry import register
     from perdure.core.retention_policy import Retention, Rule
+    from perdure.core.triggers import Triggers
     from perdure.core.verification import Damage, Report
+    from perdure.core.webhooks import Webhook
     from perdure.flowagent.agent import StandardAgent
     from perdure.flowagent.comparing import CheckpointDiff
     from perdure.flowagent.manager import CheckpointManager
@@ -51,12 +56,14 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Analytics": "perdure.app.analytics",
+    "Approvals": "perdure.core.approvals",
     "Checkpoint": "perdure.core.checkpoint",
     "CheckpointDiff": "perdure.flowagent.comparing",
     "CheckpointManager": "perdure.flowagent.manager",
     "CheckpointStorage": "perdure.flowagent.storage",
     "Comparison": "perdure.core.comparison",
     "Comparisons": "perdure.core.comparison",
+    "Config": "perdure.app.config.config",
     "Damage": "perdure.core.verification",
     "Difference": "perdure.core.diff",
     "Divergence": "perdure.core.comparison",
@@ -74,6 +81,7 @@ _HOMES = {
     "Perdure": "perdure.app.store",
     "PostgresCheckpointStorage": "perdure.flowagent.storages",
     "Record": "perdure.core.record",
+    "RecoveryPolicy": "perdure.core.recovery_policy",
     "Repaired": "perdure.checkpoints.repairing",
     "Report": "perdure.core.verification",
     "Row": "perdure.core.compare_rows",
@@ -84,12 +92,14 @@ _HOMES = {
     "Rule": "perdure.core.retention_policy",
     "Thread": "perdure.app.thread",
     "ThreadInfo": "perdure.app.thread",
+    "Triggers": "perdure.core.triggers",
     "Decision": "perdure.runtime.decisions",
     "Pause": "perdure.runtime.decisions",
     "Run": "perdure.runtime.run",
     "RunInfo": "perdure.runtime.infos",
     "Retry": "perdure.runtime.options",
     "Unverified": "perdure.runtime.calling",
+    "Webhook": "perdure.core.webhooks",
     "Why": "perdure.runtime.why",
     "Worker": "perdure.runtime.worker",
     "durable": "perdure.runtime.durable",
@@ -99,12 +109,14 @@ _HOMES = {
 __all__ = [
     "MISSING",
     "Analytics",
+    "Approvals",
     "Checkpoint",
     "CheckpointDiff",
     "CheckpointManager",
     "CheckpointStorage",
     "Comparison",
     "Comparisons",
+    "Config",
     "Damage",
     "Decision",
     "Difference",
@@ -123,6 +135,7 @@ __all__ = [
     "Perdure",
     "PostgresCheckpointStorage",
     "Record",
+    "RecoveryPolicy",
     "Repaired",
     "Report",
     "Retention",
@@ -136,7 +149,9 @@ __all__ = [
     "StandardAgent",
     "Thread",
     "ThreadInfo",
+    "Triggers",
     "Unverified",
+    "Webhook",
     "Why",
     "Worker",
     "__version__",

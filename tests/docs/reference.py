@@ -35,6 +35,7 @@ VALUES = (
     perdure.Checkpoint, perdure.Entry, perdure.ThreadInfo, perdure.Comparison, perdure.Comparisons, perdure.Difference,
     perdure.Row, perdure.Divergence, perdure.Side, perdure.Message, perdure.MessageLine, perdure.Analytics,
     perdure.Orphan, Sizes,
+    perdure.Config, perdure.Triggers, perdure.RecoveryPolicy, perdure.Approvals, perdure.Webhook,
     perdure.Retention, perdure.Rule, Plan, Verdict, Point, Pruned, PruneReport, Rewinding, TimelineItem, Branch,
     perdure.Report, perdure.Damage, perdure.Repaired, perdure.Latest,
     perdure.RunInfo, perdure.Why, Effect, perdure.Pause, perdure.Decision, perdure.Retry, perdure.Unverified,

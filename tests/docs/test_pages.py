@@ -18,7 +18,7 @@ from perdure.cli.main import COMMANDS
 from perdure.core.calls import Call, Failure, Intent, Outcome
 from perdure.core.entries import EntryKind
 from perdure.core.model_calls import ModelCalled
-from perdure.core.pauses import Decided, Opened
+from perdure.core.pauses import Decided, Notified, Opened
 from perdure.core.runs import Ended, Resumed, Started
 from perdure.core.zoo import NAMES
 from perdure.runtime.signals import Signal
@@ -119,7 +119,21 @@ def test_the_fields_of_entries_about_runs_are_those_that_are_written() -> None:
     part = (ROOT / "docs" / "storage-format.md").read_text(encoding="utf-8").split("## Entries about runs")[1]
     rows = re.findall(r"^\| (.*`.*) \| (`run`.*|`call`.*|`pause`.*|`name`.*) \|$", part.split("## ")[0], re.MULTILINE)
     told = [(re.findall(r"`([a-z.]+)`", kinds), tuple(re.findall(r"`(\w+)`", fields))) for kinds, fields in rows]
-    bodies = (Started, Resumed, Ended, Outcome, Failure, Intent, Streamed, ModelCalled, Opened, Decided, Signal, Call)
+    bodies = (
+        Started,
+        Resumed,
+        Ended,
+        Outcome,
+        Failure,
+        Intent,
+        Streamed,
+        ModelCalled,
+        Opened,
+        Notified,
+        Decided,
+        Signal,
+        Call,
+    )
     assert [fields for _, fields in told] == [body.__struct_fields__ for body in bodies]
     assert {kind for kinds, _ in told[:-1] for kind in kinds} <= {kind.value for kind in EntryKind}
 

@@ -98,3 +98,18 @@ async def test_a_thread_that_asked_no_model_has_nothing_to_show() -> None:
         await store.thread("t").save({})
         with pytest.raises(NotFoundError, match="a call of a model"):
             await store.thread("t").seen()
+
+
+async def test_a_step_that_is_tried_again_gets_the_answer_that_is_recorded() -> None:
+    model, tries = Model(), list[str]()
+    async with Perdure.open("memory://") as store, store.thread("t").run() as run:
+
+        async def plan() -> str:
+            answer = await run.model(model, [asked("plan")])
+            tries.append(answer["content"])
+            if len(tries) == 1:
+                raise ValueError("once")
+            return answer["content"]
+
+        assert await run.options(retry=2).step("plan", plan) == "answer 1 "
+        assert (tries, model.calls) == (["answer 1 "] * 2, 1)

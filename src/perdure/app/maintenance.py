@@ -93,14 +93,14 @@ class Maintenance:
         except PerdureError as exc:
             self._telemetry.log("warning", "what is stale could not be pruned", error=str(exc))
 
-    async def after_checkpoint(self, key: ThreadKey, policy: Retention) -> None:
-        """After the acknowledgement of a checkpoint: look now and then at what the policy drops.
+    async def after_checkpoint(self, key: ThreadKey, policy: Retention, count: int = 1) -> None:
+        """After the acknowledgement of checkpoints: look now and then at what the policy drops.
 
         It is upkeep: failing at it harms nothing and is told in the log.
         """
         if len(self._since) >= _COUNTED:
             self._since.clear()
-        self._since[key] = self._since.get(key, EVERY - 1) + 1
+        self._since[key] = self._since.get(key, EVERY - 1) + count
         if self._since[key] < EVERY:
             return
         self._since[key] = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from perdure.app.clock import SystemClock, SystemRandomness
 from perdure.app.opening import Address, open_storage
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from perdure.checkpoints.repairing import Repairer
     from perdure.checkpoints.travel import Travel
     from perdure.checkpoints.verifying import Verifier
+    from perdure.core.policies import Policies
     from perdure.core.retention_policy import Retention
     from perdure.runtime.keeping import Drive
     from perdure.runtime.parts import RunParts
+    from perdure.runtime.triggering import Upkeep
     from perdure.sessions.messages import Messages
     from perdure.storage.baton import Baton
     from perdure.storage.contract import Migrate, Storage
@@ -54,6 +56,7 @@ class Parts:
         options: dict[str, Any],
         baton: Baton | None,
         retention: Retention | None = None,
+        policies: Policies | None = None,
     ) -> None:
         self.mode: Mode = mode
         self.telemetry = telemetry or Silence()
@@ -81,6 +84,7 @@ class Parts:
         )
         engines.add(self.engine)
         self.retention = retention
+        self.policies = policies
         self._randomness = randomness
         self._lease_ttl = float(options.get("lease_ttl", 30.0))
         self._baton = baton
@@ -166,7 +170,7 @@ class Parts:
         driven = None if self._baton is None else in_turn(self._baton)
         return RunParts(
             self.engine, driven, clock=self.clock, randomness=self._randomness, telemetry=self.telemetry,
-            ttl=self._lease_ttl,
+            ttl=self._lease_ttl, policies=self.policies, upkeep=None if self.retention is None else _upkeep(self),
         )  # fmt: skip
 
     def state_was_read(self) -> None:
@@ -198,10 +202,10 @@ class Parts:
         if self.retention is not None:
             await self.maintenance.at_start(namespace, self.retention)
 
-    async def look_after(self, key: ThreadKey) -> None:
-        """After a checkpoint was acknowledged: what the store's policy drops, now and then."""
+    async def look_after(self, key: ThreadKey, count: int = 1) -> None:
+        """After so many checkpoints were acknowledged: what the store's policy drops, now and then."""
         if self.retention is not None:
-            await self.maintenance.after_checkpoint(key, self.retention)
+            await self.maintenance.after_checkpoint(key, self.retention, count)
 
     async def warm(self, namespace: str, users: Iterable[UserId], threads: int) -> int:
         """Bring threads of users into the hot layer."""
@@ -209,6 +213,18 @@ class Parts:
             raise InvalidInputError("there is no hot layer to warm: open the store with hot='redis://…'")
         await self.ready()
         return await self.hot.warm(namespace, [self.users.key(user) for user in users], threads)
+
+
+def _upkeep(parts: Parts) -> Upkeep:
+    """What a run that saved checkpoints asks for. It does not hold on to the parts: they hold on to the runs."""
+    held = ref(parts)
+
+    async def look_after(key: ThreadKey, count: int) -> None:
+        alive = held()
+        if alive is not None:
+            await alive.look_after(key, count)
+
+    return look_after
 
 
 def in_turn(baton: Baton) -> Drive:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from perdure.app.naming import check_tags
 from perdure.app.opening import parse
@@ -30,10 +30,15 @@ if TYPE_CHECKING:
     from perdure.checkpoints.repairing import Progress as RepairProgress
     from perdure.checkpoints.repairing import Repaired
     from perdure.checkpoints.verifying import Progress as VerifyProgress
+    from perdure.core.approvals import Approvals
     from perdure.core.comparison import Comparison, Comparisons
+    from perdure.core.policies import Policies
     from perdure.core.ports import Clock, Randomness, Telemetry
+    from perdure.core.recovery_policy import RecoveryPolicy
     from perdure.core.retention_policy import Retention
+    from perdure.core.triggers import Triggers
     from perdure.core.verification import Report
+    from perdure.core.webhooks import Webhook
     from perdure.core.weights import StoreSizes
     from perdure.storage.baton import Baton
     from perdure.storage.contract import Migrate, Storage
@@ -61,6 +66,10 @@ class Perdure(Running):
         telemetry: Telemetry | None = None,
         cache_bytes: int = CACHE_BYTES,
         retention: Retention | None = None,
+        checkpoints: Triggers | None = None,
+        recovery: RecoveryPolicy | None = None,
+        approvals: Approvals | None = None,
+        webhooks: Sequence[Webhook] = (),
         **options: Unpack[StorageOptions],
     ) -> Self:
         """Open the store at `url`; it is reached at the first use.
@@ -68,13 +77,27 @@ class Perdure(Running):
         `namespace` keeps tenants apart. By `retention` the threads of the namespace are pruned when the store
         is entered, and each now and then after a checkpoint was acknowledged; without one nothing ever is.
         `migrate="check"` refuses to change an old layout. `cache_bytes` bounds the encoded states that are kept in
-        memory so that a save costs what changed. A `clock` of your own counts instead of the server's. Servers and the
-        hot layer have `options` of their own: see the guide on each.
+        memory so that a save costs what changed. A `clock` of your own counts instead of the server's. By `checkpoints`
+        runs save points by themselves, `recovery` says what goes on after a restart, `approvals` which tools a person
+        is asked about, `webhooks` who is told. Servers and the hot layer have `options` of their own: see the guides.
         """
         return cls.open_as(
             "async", url, namespace=namespace, migrate=migrate, clock=clock, randomness=randomness,
             telemetry=telemetry, cache_bytes=cache_bytes, options=options, retention=retention,
+            policies=policies_given(checkpoints, recovery, approvals, webhooks),
         )  # fmt: skip
+
+    @classmethod
+    def from_config(cls, path: str | os.PathLike[str], **options: Any) -> Self:
+        """Open the store that a `config.yaml` describes; `options` are those of `open`, and win over the file.
+
+        Nothing is started by it: runs go on with the first `recover()` or worker, after handlers are registered.
+        Raises `InvalidConfigError` naming everything that is wrong with the file, each with its place.
+        """
+        from perdure.app.config.config import Config
+
+        url, given = Config.load(path).opened(options)
+        return cls.open(url, **given)
 
     @classmethod
     def open_as(
@@ -91,6 +114,7 @@ class Perdure(Running):
         options: StorageOptions,
         baton: Baton | None = None,
         retention: Retention | None = None,
+        policies: Policies | None = None,
     ) -> Self:
         """Open for asynchronous callers, or for `perdure.sync`, whose threads take turns with a baton."""
         if migrate not in ("auto", "check"):
@@ -106,6 +130,7 @@ class Perdure(Running):
         parts = Parts(
             address, mode, migrate=migrate, clock=clock, randomness=randomness, telemetry=telemetry,
             cache_bytes=cache_bytes, options=given(options, address.scheme), baton=baton, retention=retention,
+            policies=policies,
         )  # fmt: skip
         return cls(parts, checked)
 
@@ -299,6 +324,18 @@ class Perdure(Running):
 def parts_of(store: Perdure) -> Parts:
     """What a store is made of, for the faces that are built on it."""
     return store._parts  # pyright: ignore[reportPrivateUsage]
+
+
+def policies_given(
+    checkpoints: Triggers | None, recovery: RecoveryPolicy | None, approvals: Approvals | None,
+    webhooks: Sequence[Webhook],
+) -> Policies | None:  # fmt: skip
+    """How runs are to behave; None, and nothing is imported for it, where nothing was said."""
+    if checkpoints is None and recovery is None and approvals is None and not webhooks:
+        return None
+    from perdure.core.policies import policies_of
+
+    return policies_of(checkpoints=checkpoints, recovery=recovery, approvals=approvals, webhooks=webhooks)
 
 
 def _check_policy(retention: object) -> None:

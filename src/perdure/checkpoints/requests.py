@@ -14,6 +14,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """The circumstances of one write."""
 
     mark: CheckpointMark | None = None  # its id is made when it is written, after those of the thread
+    by_itself: bool = False  # nobody asked for the mark: the same write without it is the same request
     key: str | None = None
     actor: str | None = None
     patch: ThreadPatch = NO_PATCH
@@ -30,7 +31,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     def asked(self) -> list[object]:
         """What of it belongs to the request that a key stands for; the id of a checkpoint is made, not asked for."""
-        mark = self.mark
+        mark = None if self.by_itself else self.mark
         digests = [entry.digest for entry in self.also]
         return [*([None] if mark is None else [mark.kind, mark.status, mark.note, mark.metadata]), *digests]
 

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from perdure.app.opening import Address, parse
 from perdure.app.options import hint
-from perdure.core.errors import StorageUnavailableError
+from perdure.core.errors import InvalidInputError, StorageUnavailableError
 
 _NOUNS = {"sqlite": "database", "file": "folder"}
 _MADE = "; a program makes it when it first saves there"
+Where = tuple[str, dict[str, Any]]  # an address, and the options of `open`
+
+
+def place_of(url: str | None, config: str | None, namespace: str, options: Mapping[str, Any]) -> Where:
+    """Where a store is: at an address, or where a file of settings says. What else is given wins over the file."""
+    if (url is None) == (config is None):
+        raise InvalidInputError("name the storage once: by its URL, or by --config FILE")
+    given = {name: value for name, value in options.items() if value is not None}
+    given |= {"namespace": namespace} if namespace else {}
+    if config is None:
+        return str(url), {**given, "migrate": "check"}
+    from perdure.app.config.config import Config
+
+    return Config.load(config).opened({**given, "migrate": "check"})
 
 
 def check_there(url: str) -> None:

@@ -14,7 +14,7 @@ from perdure.app.options import StorageOptions, UserIdType
 from perdure.app.store import Perdure
 from perdure.cli.handlers import register
 from perdure.cli.opened import Output, as_json
-from perdure.cli.places import check_there
+from perdure.cli.places import Where, check_there, place_of
 from perdure.cli.runs import info_data
 from perdure.cli.stores import user_of
 from perdure.cli.values import brief, typed
@@ -25,10 +25,11 @@ from perdure.runtime.infos import RunInfo
 
 
 def worker(
-    url: str,
+    url: str | None = None,
     /,
     *,
     handlers: str,
+    config: str | None = None,
     concurrency: int = 10,
     grace: float = 30.0,
     lease_ttl: float | None = None,
@@ -44,9 +45,11 @@ def worker(
     Parameters
     ----------
     url
-        The address of the storage.
+        The address of the storage, unless --config names it.
     handlers
         The module (or file.py) that registers the handlers; MODULE:FUNCTION for another function than register.
+    config
+        A config.yaml that says where threads are kept and how runs behave; what is given here wins.
     concurrency
         How many runs at once.
     grace
@@ -60,8 +63,8 @@ def worker(
     user_id_type
         Servers: the type of user ids.
     """
-    options = _options(schema, user_id_type, lease_ttl)
-    asyncio.run(_serve(url, namespace, options, handlers, concurrency, grace))
+    where = place_of(url, config, namespace, _options(schema, user_id_type, lease_ttl))
+    asyncio.run(_serve(where, handlers, concurrency, grace))
 
 
 def resume(
@@ -110,16 +113,15 @@ def resume(
     """
     given: dict[str, Any] = {"user": user_of(user, user_id_type), "changed": changed, "take_over": take_over}
     given["input"] = typed(input, "--input")
-    done = asyncio.run(_resumed(url, namespace, _options(schema, user_id_type), handlers, thread, given))
+    where = place_of(url, None, namespace, _options(schema, user_id_type))
+    done = asyncio.run(_resumed(where, handlers, thread, given))
     text = _told(done) if output == "text" else as_json(info_data(done))
     Console(highlight=False).print(Text(text), soft_wrap=True)
 
 
-async def _serve(
-    url: str, namespace: str, options: StorageOptions, handlers: str, concurrency: int, grace: float
-) -> None:
+async def _serve(where: Where, handlers: str, concurrency: int, grace: float) -> None:
     console = Console(highlight=False)
-    async with _opened(url, namespace, options, Telling(Console(stderr=True, highlight=False))) as store:
+    async with _opened(where, Telling(Console(stderr=True, highlight=False))) as store:
         names = await register(store, handlers)
         serving = store.worker(concurrency=concurrency, grace=grace)
         console.print(Text(f"serves             {', '.join(map(shown, names))}; SIGTERM or Ctrl-C ends it"))
@@ -127,10 +129,8 @@ async def _serve(
     console.print(Text("ended              nothing more is taken up"))
 
 
-async def _resumed(
-    url: str, namespace: str, options: StorageOptions, handlers: str, thread: str, given: dict[str, Any]
-) -> RunInfo:
-    async with _opened(url, namespace, options, Silence()) as store:
+async def _resumed(where: Where, handlers: str, thread: str, given: dict[str, Any]) -> RunInfo:
+    async with _opened(where, Silence()) as store:
         await register(store, handlers)
         try:
             return await store.resume(thread, **given)
@@ -142,9 +142,10 @@ async def _resumed(
 
 
 @asynccontextmanager
-async def _opened(url: str, namespace: str, options: StorageOptions, telemetry: Silence) -> AsyncGenerator[Perdure]:
+async def _opened(where: Where, telemetry: Silence) -> AsyncGenerator[Perdure]:
+    url, options = where
     check_there(url)
-    async with Perdure.open(url, namespace=namespace, migrate="check", telemetry=telemetry, **options) as store:
+    async with Perdure.open(url, telemetry=telemetry, **options) as store:
         await store.setup()
         yield store
 

@@ -111,6 +111,11 @@ def intent_key(call_id: bytes, attempt: int) -> str:
     return f"t.{shown(call_id)}.{attempt}"
 
 
+def request_key(call_id: bytes) -> str:
+    """The key of what a model is asked, where that is written before it is: it stands once, whoever asks again."""
+    return f"q.{shown(call_id)}"
+
+
 def shown(call_id: bytes) -> str:
     """An id as text; a tool hands it on as its idempotency key."""
     return urlsafe_b64encode(call_id).decode()

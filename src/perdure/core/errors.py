@@ -7,6 +7,7 @@ PerdureError
 │   ├── InvalidRefError          a ref such as @12 or @2h cannot be read
 │   ├── InvalidUrlError          a storage address cannot be read
 │   ├── InvalidFilterError       a filter or limit of a listing cannot be used
+│   ├── InvalidConfigError       a file of settings has mistakes; all are named, each with its place
 │   ├── InvalidAnswerError       an answer does not fit what a pause expects; the pause stays open
 │   ├── InvalidWebhookError      a receiver of notifications cannot be used; nothing secret of it is shown
 │   ├── UnsupportedValueError    a value cannot be kept losslessly; its path and the remedy are named
@@ -64,6 +65,8 @@ PerdureError
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class PerdureError(Exception):
     """The root of every error Perdure raises."""
@@ -115,6 +118,15 @@ class InvalidUrlError(InvalidInputError):
 
 class InvalidFilterError(InvalidInputError):
     """A filter or limit of a listing cannot be used."""
+
+
+class InvalidConfigError(InvalidInputError):
+    """A file of settings has mistakes; each is a line with its place."""
+
+    def __init__(self, path: str, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.path = path
+        self.problems = tuple(problems)
 
 
 class InvalidAnswerError(InvalidInputError):
@@ -592,3 +604,7 @@ class SuspendedError(PerdureError):
     def __init__(self, place: str) -> None:
         super().__init__(f"a synchronous call was suspended at {place}; a port used by perdure.sync must never wait")
         self.place = place
+
+
+class PausesExpireWarning(UserWarning):
+    """A file of settings lets pauses expire, which they do not by default."""

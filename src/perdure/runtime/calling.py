@@ -26,6 +26,7 @@ from perdure.core.errors import EffectUnverifiedError, InvalidInputError, Unsupp
 from perdure.core.identity import check_id
 from perdure.core.registry import register
 from perdure.core.resume import wait_before
+from perdure.core.triggers import Moment
 from perdure.runtime.approving import approved
 from perdure.runtime.failures import failure_of, told_again
 from perdure.runtime.journal import Recorded
@@ -225,7 +226,10 @@ class _Attempts:
     async def _recorded(self, encoded: bytes, by: str | None = None) -> Any:
         outcome = Outcome(self.call, Raw(encoded), self.attempt, by)
         entry = self.run.journal.entry(self._kinds.finished, outcome)
-        await self.run.journal.write([entry], key=result_key(self.call.id))
+        if self._kinds is _TOOL:
+            await self.run.triggering.write(Moment.TOOL, [entry], about=self.call.name, key=result_key(self.call.id))
+        else:
+            await self.run.journal.write([entry], key=result_key(self.call.id))
         self.run.journal.keep(self.call, Recorded(outcome=outcome, attempt=self.attempt))
         self.run.journal.forget_inside(self.call)
         return returned(decode(encoded), self.options.returns)

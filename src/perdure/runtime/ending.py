@@ -12,6 +12,7 @@ from perdure.core.entries import EntryKind
 from perdure.core.errors import KeyReusedError, LeaseLostError
 from perdure.core.runs import DEAD, FAILED, FINISHED, PAUSED, Ended, end_key
 from perdure.core.threads import ThreadPatch
+from perdure.core.triggers import Moment
 from perdure.runtime.run import Run
 from perdure.runtime.unwinding import Unwinding
 
@@ -22,12 +23,13 @@ async def finish(run: Run, value: Any) -> Any:
     entry = run.journal.entry(EntryKind.RUN_FINISHED, Ended(run.id, Raw(encoded)))
     patch = ThreadPatch(status=FINISHED, wake_at=0, attempts=0)
     try:
-        await run.journal.write([entry], key=end_key(run.id), patch=patch)
+        await run.triggering.write(Moment.END, [entry], key=end_key(run.id), patch=patch)
     except KeyReusedError:  # somebody cancelled it, and takes its lease away
         held = run.journal.held
         held.lost = LeaseLostError(held.key.id, held.epoch, held.epoch + 1)
         raise held.lost from None
     await run.runtime.leases.release(run.journal.held)
+    await run.triggering.ended()
     return decode(encoded)
 
 
@@ -37,7 +39,7 @@ async def fail(run: Run, error: BaseException, attempt: int, *, again_in: float 
     ended = Ended(run.id, error=type(error).__name__, text=reason(error), attempt=attempt, final=final)
     entry = run.journal.entry(EntryKind.RUN_FAILED, ended)
     patch = ThreadPatch(status=DEAD if final else FAILED, wake_at=0, attempts=attempt)
-    await run.journal.write([entry], patch=patch)
+    await run.triggering.write(Moment.ERROR, [entry], about=ended.error, patch=patch)
     wake_at = run.runtime.in_seconds(again_in) if again_in is not None else None
     await run.runtime.leases.release(run.journal.held, wake_at)
 
@@ -46,7 +48,8 @@ async def give_up(run: Run, attempts: int) -> None:
     """Record that a run killed its process so many times in the same place: it is not tried again by itself."""
     ended = Ended(run.id, error="Died", text=f"its process died {attempts} times in the same place", attempt=attempts)
     entry = run.journal.entry(EntryKind.RUN_FAILED, ended)
-    await run.journal.write([entry], patch=ThreadPatch(status=DEAD, wake_at=0, attempts=attempts))
+    patch = ThreadPatch(status=DEAD, wake_at=0, attempts=attempts)
+    await run.triggering.write(Moment.ERROR, [entry], about=ended.text, patch=patch)
     await run.runtime.leases.release(run.journal.held)
 
 
@@ -54,7 +57,8 @@ async def fail_here(run: Run, error: BaseException) -> None:
     """Record why a block of code failed; entering it again goes on with it."""
     ended = Ended(run.id, error=type(error).__name__, text=reason(error), final=False)
     entry = run.journal.entry(EntryKind.RUN_FAILED, ended)
-    await run.journal.write([entry], patch=ThreadPatch(status=FAILED, wake_at=0))
+    patch = ThreadPatch(status=FAILED, wake_at=0)
+    await run.triggering.write(Moment.ERROR, [entry], about=ended.error, patch=patch)
     await run.runtime.leases.release(run.journal.held)
 
 

@@ -11,6 +11,7 @@ from perdure.core.entries import EntryKind
 from perdure.core.errors import KeyReusedError, NotFoundError
 from perdure.core.identity import ThreadKey
 from perdure.core.payload import encode_body
+from perdure.core.policies import Policies
 from perdure.core.ports import Clock, Randomness, Telemetry
 from perdure.core.runs import CANCELLED, DEAD, FAILED, WAKING, Current, Ended, end_key
 from perdure.core.threads import ThreadPatch, ThreadQuery, ThreadRow
@@ -21,6 +22,7 @@ from perdure.runtime.keeping import Drive
 from perdure.runtime.recovery import Recovery
 from perdure.runtime.runtime import Runtime
 from perdure.runtime.signals import signal_body
+from perdure.runtime.triggering import Upkeep
 from perdure.runtime.work import InPlace, OnLoop
 
 
@@ -29,10 +31,13 @@ class RunParts:
 
     def __init__(
         self, engine: Engine, drive: Drive | None, *, clock: Clock, randomness: Randomness, telemetry: Telemetry,
-        ttl: float,
+        ttl: float, policies: Policies | None = None, upkeep: Upkeep | None = None,
     ) -> None:  # fmt: skip
         work = OnLoop() if drive is None else InPlace(drive)
-        self.runtime = Runtime(engine, work, clock=clock, randomness=randomness, telemetry=telemetry, ttl=ttl)
+        self.runtime = Runtime(
+            engine, work, clock=clock, randomness=randomness, telemetry=telemetry, ttl=ttl, policies=policies,
+            upkeep=upkeep,
+        )  # fmt: skip
         self.handlers = Handlers()
         self.executor = Executor(self.runtime, self.handlers)
         self.answers = Answers(self.runtime)

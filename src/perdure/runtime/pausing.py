@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from msgspec import Raw
 
 from perdure.core.calls import Call, Intent, key_digest, shown, told
-from perdure.core.checkpoint import CheckpointMark
 from perdure.core.codec import decode, encode_result
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.errors import KeyReusedError, RunFinishedError
@@ -16,6 +15,7 @@ from perdure.core.identity import check_id
 from perdure.core.pauses import Decided, Opened, decided_key, decode_decided, decode_opened, opened_key, pause_id
 from perdure.core.runs import PAUSED
 from perdure.core.threads import ThreadPatch
+from perdure.core.triggers import Moment
 from perdure.runtime.decisions import Decision, decision_of
 from perdure.runtime.expecting import Expected, as_expected
 from perdure.runtime.scope import Scope
@@ -112,10 +112,7 @@ async def _open(run: Run, call: Call, question: Question) -> Opened:
         question.expected.recorded, question.who, question.deadline, question.shape,
     )  # fmt: skip
     entries = [journal.entry(EntryKind.PAUSE_OPENED, opened)]
-    mark = None
-    if journal.state_version:
-        mark = CheckpointMark(id=journal.engine.ids.checkpoint(), kind="pause", status=PAUSED, note=question.ask[:200])
-        entries.append(journal.entry(EntryKind.CHECKPOINT_SAVED, mark))
-    await journal.write(entries, key=opened_key(place), patch=ThreadPatch(status=PAUSED), mark=mark)
+    patch = ThreadPatch(status=PAUSED)
+    await run.triggering.write(Moment.PAUSE, entries, about=question.ask, key=opened_key(place), patch=patch)
     run.runtime.attending.asked(journal.key)
     return opened

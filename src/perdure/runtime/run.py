@@ -23,6 +23,7 @@ from perdure.runtime.leases import SECOND
 from perdure.runtime.options import DEFAULTS, Options, Policy, Retry, options_of
 from perdure.runtime.pausing import Question, pause
 from perdure.runtime.scope import SCOPE, Scope
+from perdure.runtime.triggering import Triggering
 from perdure.runtime.unwinding import Unwinding
 from perdure.runtime.writing import Writing
 
@@ -72,6 +73,7 @@ class Run(Writing):
         self.calls_as = current.started.run  # whose calls these are: a rerun finds those of the run it does again
         self.elsewhere: Elsewhere | None = None
         self.requests = Requests()
+        self.triggering = Triggering(self)
         self._top = Scope(self)
         self._seen: int | None = None
 

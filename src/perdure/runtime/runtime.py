@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 from perdure.checkpoints.engine import Engine
 from perdure.core.approval import patience
-from perdure.core.approvals import Approvals
+from perdure.core.policies import Policies
 from perdure.core.ports import Clock, Randomness, Telemetry
-from perdure.core.recovery_policy import RecoveryPolicy
-from perdure.core.webhooks import Webhook
 from perdure.runtime.attending import Attending
 from perdure.runtime.leases import SECOND, TTL, Held, Leases
 from perdure.runtime.signals import Signals
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
     from perdure.runtime.keeping import Keeper
     from perdure.runtime.run import Run
     from perdure.runtime.scope import Scope
+    from perdure.runtime.triggering import Upkeep
     from perdure.runtime.work import Work
 
 _LOOK = 0.01  # seconds between two looks whether steps beside a pause are over
@@ -29,7 +28,7 @@ class Runtime:
 
     def __init__(
         self, engine: Engine, work: Work, *, clock: Clock, randomness: Randomness, telemetry: Telemetry,
-        ttl: float = TTL,
+        ttl: float = TTL, policies: Policies | None = None, upkeep: Upkeep | None = None,
     ) -> None:  # fmt: skip
         self.engine = engine
         self.storage = engine.storage
@@ -38,11 +37,14 @@ class Runtime:
         self.randomness = randomness
         self.telemetry = telemetry
         self.leases = Leases(engine.storage, clock, randomness, ttl)
+        policies = policies or Policies()
+        self.triggers = policies.checkpoints
+        self.recovery_policy = policies.recovery
+        self.approvals = policies.approvals
+        self.webhooks = policies.webhooks
+        self.upkeep = upkeep  # after a run that saved checkpoints
         self.standing = Standing(engine.storage)
         self.signals = Signals(self)
-        self.recovery_policy = RecoveryPolicy()
-        self.approvals = Approvals()
-        self.webhooks: tuple[Webhook, ...] = ()
         self.attending = Attending(self)
 
     def keep(self, held: Held) -> Keeper:

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from perdure.core.document import Document
     from perdure.runtime.journal import Journal
     from perdure.runtime.scope import Scope
+    from perdure.runtime.triggering import Triggering
     from perdure.runtime.written import Put
 
 Make = Callable[[Request], Awaitable[Saved]]
 PathLike = str | tuple[Step, ...]
+Checkpointed = bool | CheckpointMark | None  # a mark: one that a trigger asks for, see `triggering.turned`
 _ABSENT: Any = object()
 
 
@@ -37,6 +39,7 @@ class Writing:
     over: bool
     resumed: bool
     accept: bool
+    triggering: Triggering
     _seen: int | None
     step: Callable[..., Awaitable[Any]]
 
@@ -72,7 +75,7 @@ class Writing:
         head = await engine.head(key)
         return head.document if head.version == version else await engine.at(key, version)
 
-    async def append(self, path: PathLike, *items: object, checkpoint: bool = False) -> int:
+    async def append(self, path: PathLike, *items: object, checkpoint: Checkpointed = False) -> int:
         """Append to a list in the state, once however often the run is resumed, and return the version."""
         return await self._change("append", Change({}, {path: list(items)}, ()), checkpoint)
 
@@ -82,7 +85,7 @@ class Writing:
         set: Mapping[PathLike, object] | None = None,
         append: Mapping[PathLike, Sequence[object]] | None = None,
         delete: Sequence[PathLike] = (),
-        checkpoint: bool = False,
+        checkpoint: Checkpointed = False,
     ) -> int:
         """Set, append and delete in one write, once however often the run is resumed, and return the version."""
         return await self._change("update", Change(set or {}, append or {}, delete), checkpoint)
@@ -104,14 +107,24 @@ class Writing:
         engine, key, content = self.journal.engine, self.journal.key, digest_of(encode(state))
         return await self._write("save", mark, content, lambda request: engine.save(key, state, self._seen, request))
 
-    async def _change(self, what: str, change: Change, checkpoint: bool) -> int:
-        mark = CheckpointMark(id="", kind="manual") if checkpoint else None
+    async def _change(self, what: str, change: Change, checkpoint: Checkpointed) -> int:
+        mark = CheckpointMark(id="", kind="manual") if checkpoint is True else checkpoint or None
         engine, key, content = self.journal.engine, self.journal.key, digest_of(encode_body(change.request()))
-        return await self._write(what, mark, content, lambda request: engine.change(key, change, None, request))
+        by_itself = checkpoint is not True
 
-    async def _write(self, what: str, mark: CheckpointMark | None, content: bytes, make: Make) -> int:
+        async def make(request: Request) -> Saved:
+            saved = await engine.change(key, change, None, replace(request, by_itself=by_itself))
+            if mark is not None and by_itself:
+                self.triggering.saved(saved.appended)
+            return saved
+
+        return await self._write(what, mark, content, make, by_itself)
+
+    async def _write(
+        self, what: str, mark: CheckpointMark | None, content: bytes, make: Make, by_itself: bool = False
+    ) -> int:
         scope = self.scope
-        put = scope.write(what, asked_for(content, mark))
+        put = scope.write(what, asked_for(content, None if by_itself else mark))
         try:
             standing = await self._standing(put, scope)
             if standing is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack, overload
 
@@ -14,16 +14,20 @@ from perdure.app.copying import Copied
 from perdure.app.exporting import Exported
 from perdure.app.maintenance import Progress, PruneReport
 from perdure.app.options import StorageOptions
-from perdure.app.store import CACHE_BYTES
+from perdure.app.store import CACHE_BYTES, policies_given
 from perdure.app.thread import ThreadInfo
 from perdure.app.users import UserId
 from perdure.checkpoints.repairing import Progress as RepairProgress
 from perdure.checkpoints.repairing import Repaired
 from perdure.checkpoints.verifying import Progress as VerifyProgress
+from perdure.core.approvals import Approvals
 from perdure.core.comparison import Comparison, Comparisons
 from perdure.core.ports import Clock, Randomness, Telemetry
+from perdure.core.recovery_policy import RecoveryPolicy
 from perdure.core.retention_policy import Retention
+from perdure.core.triggers import Triggers
 from perdure.core.verification import Report
+from perdure.core.webhooks import Webhook
 from perdure.core.weights import StoreSizes
 from perdure.storage.baton import Baton
 from perdure.storage.contract import Migrate
@@ -52,6 +56,10 @@ class Perdure(Running):
         telemetry: Telemetry | None = None,
         cache_bytes: int = CACHE_BYTES,
         retention: Retention | None = None,
+        checkpoints: Triggers | None = None,
+        recovery: RecoveryPolicy | None = None,
+        approvals: Approvals | None = None,
+        webhooks: Sequence[Webhook] = (),
         **options: Unpack[StorageOptions],
     ) -> Self:
         """Open the store at `url`; it is reached at the first use. See `perdure.Perdure.open`."""
@@ -59,8 +67,17 @@ class Perdure(Running):
         store = app.Perdure.open_as(
             "sync", url, namespace=namespace, migrate=migrate, clock=clock, randomness=randomness,
             telemetry=telemetry, cache_bytes=cache_bytes, options=options, baton=baton, retention=retention,
+            policies=policies_given(checkpoints, recovery, approvals, webhooks),
         )  # fmt: skip
         return cls(store, baton)
+
+    @classmethod
+    def from_config(cls, path: str | os.PathLike[str], **options: Any) -> Self:
+        """Open the store that a `config.yaml` describes. See `perdure.Perdure.from_config`."""
+        from perdure.app.config.config import Config
+
+        url, given = Config.load(path).opened(options)
+        return cls.open(url, **given)
 
     def thread(
         self,

@@ -1,0 +1,95 @@
+"""`config.yaml` in Hector's words: what it means, as one value."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from perdure.app.config.notifications import read_approvals, read_webhooks
+from perdure.app.config.places import parse_page, read_page
+from perdure.app.config.reading import Section
+from perdure.app.config.sessions import read_sessions
+from perdure.core.approvals import Approvals
+from perdure.core.errors import PausesExpireWarning
+from perdure.core.recovery_policy import RecoveryPolicy
+from perdure.core.triggers import STRATEGIES, Triggers
+from perdure.core.webhooks import Webhook
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """What a `config.yaml` says: where threads are kept, and how runs behave."""
+
+    url: str
+    options: dict[str, Any]  # of `open`, for this storage
+    triggers: Triggers
+    recovery: RecoveryPolicy
+    approvals: Approvals
+    webhooks: tuple[Webhook, ...]
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Config:
+        """Read a file; raise `InvalidConfigError` naming everything that is wrong with it."""
+        page, tree = read_page(path)
+        return read_config(Section(page, tree))
+
+    @classmethod
+    def parse(cls, text: str, path: str = "config.yaml", environment: Mapping[str, str] | None = None) -> Config:
+        """The same for a text; `path` is how messages call it."""
+        page, tree = parse_page(path, text.encode("utf-8", "surrogatepass"), environment)
+        return read_config(Section(page, tree))
+
+    def opened(self, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """The address and all options for `open`; those that are given win."""
+        mine = {"checkpoints": self.triggers, "recovery": self.recovery, "approvals": self.approvals,
+                "webhooks": self.webhooks}  # fmt: skip
+        return self.url, {**self.options, **mine, **options}
+
+
+def read_config(root: Section) -> Config:
+    """The whole file; raise `InvalidConfigError`."""
+    storage = root.section("storage", leaf=False)
+    url, options = read_sessions(storage)
+    checkpoint = storage.section("checkpoint", leaf=False)
+    triggers, recovery = _triggers(checkpoint), _recovery(checkpoint)
+    checkpoint.close()
+    storage.close()
+    approvals, webhooks = read_approvals(root), read_webhooks(root)
+    root.close()
+    root.page.check()
+    if recovery.timeout is not None:
+        _warn(root.page.path, recovery.timeout)
+    return Config(
+        url=url, options=options, triggers=triggers, recovery=recovery, approvals=approvals, webhooks=webhooks
+    )
+
+
+def _triggers(checkpoint: Section) -> Triggers:
+    every = checkpoint.seconds("every", None)
+    return Triggers(
+        enabled=checkpoint.flag("enabled", True), strategy=checkpoint.choice("strategy", STRATEGIES),
+        interval=checkpoint.count("interval", 5), after_tools=checkpoint.flag("after_tools", False),
+        before_llm=checkpoint.flag("before_llm", False), every=None if every is None else timedelta(seconds=every),
+    )  # fmt: skip
+
+
+def _recovery(checkpoint: Section) -> RecoveryPolicy:
+    recovery = checkpoint.section("recovery", leaf=False)
+    policy = RecoveryPolicy(
+        auto_resume=recovery.flag("auto_resume", True), auto_resume_hitl=recovery.flag("auto_resume_hitl", False),
+        timeout=recovery.seconds("timeout", None),
+    )  # fmt: skip
+    recovery.close()
+    return policy
+
+
+def _warn(path: str, timeout: float) -> None:
+    text = (
+        f"{path}: storage.checkpoint.recovery.timeout lets pauses expire after {timeout:g} s; by default they wait for "
+        "as long as it takes. Leave it out if that is what you want"
+    )
+    warnings.warn(text, PausesExpireWarning, stacklevel=5)

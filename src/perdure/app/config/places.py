@@ -1,0 +1,183 @@
+"""YAML with its places: every value knows its line and column, so that a mistake can be pointed at.
+
+Nothing is built from a file but dicts, lists, texts, numbers, true, false and null: the nodes of the parser are walked
+here, no tag makes an object. Whatever a file holds, the only error is `InvalidConfigError`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from perdure.app.config.scalars import Unset, scalar, substituted
+from perdure.core.errors import InvalidConfigError, MissingExtraError
+
+_MOST_BYTES = 256 * 1024  # the parser is slow, and settings are short
+_MOST_NODES = 20_000  # with those that aliases repeat: ten lines of them can mean a billion
+_DEEPEST = 64
+_PLAIN = ("str", "int", "float", "bool", "null", "timestamp", "value", "map", "seq")
+_TAG = "tag:yaml.org,2002:"
+
+
+class Place(NamedTuple):
+    """Where something stands in a file, as editors count."""
+
+    line: int
+    column: int
+
+
+class Placed(NamedTuple):
+    """A value and its place. A mapping has the places of its keys too."""
+
+    value: Any  # a dict of Placed by key, a list of Placed, or a scalar
+    place: Place
+    keys: Mapping[str, Place] = {}
+
+
+class Page:
+    """A file that is being read, and what is wrong with it so far."""
+
+    def __init__(self, path: str, environment: Mapping[str, str]) -> None:
+        self.path = path
+        self.environment = environment
+        self._problems: list[tuple[Place, str]] = []
+
+    def problem(self, place: Place, text: str) -> None:
+        """Something is wrong at a place; reading goes on, so that everything is told at once."""
+        self._problems.append((place, text))
+
+    def check(self) -> None:
+        """Raise `InvalidConfigError` with everything that is wrong, in the order of the file."""
+        if self._problems:
+            found = dict.fromkeys(sorted(self._problems, key=lambda each: each[0]))
+            raise InvalidConfigError(self.path, [f"{self.path}:{at.line}:{at.column}: {text}" for at, text in found])
+
+
+def read_page(path: str | os.PathLike[str], environment: Mapping[str, str] | None = None) -> tuple[Page, Placed]:
+    """Read a file; raise `InvalidConfigError`, and `MissingExtraError` where the parser is not installed."""
+    shown = os.fspath(path)
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+    except (OSError, ValueError) as exc:
+        reason = getattr(exc, "strerror", None) or str(exc)
+        raise InvalidConfigError(shown, [f"{shown}: it cannot be read: {reason}"]) from exc
+    return parse_page(shown, data, environment)
+
+
+def parse_page(path: str, data: bytes, environment: Mapping[str, str] | None = None) -> tuple[Page, Placed]:
+    """The same for bytes that are there already."""
+    page = Page(path, os.environ if environment is None else environment)
+    if len(data) > _MOST_BYTES:
+        page.problem(Place(1, 1), f"the file is larger than {_MOST_BYTES // 1024} KB")
+        page.check()
+    node = _composed(page, _text(page, data))
+    tree = Placed({}, Place(1, 1)) if node is None else _Walk(page).placed(node, 0)
+    return page, tree
+
+
+def _text(page: Page, data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        before = data[: exc.start].decode("utf-8", "replace")
+        page.problem(_at(before), f"byte 0x{data[exc.start]:02x} is not UTF-8")
+        page.check()
+        raise
+
+
+def _at(before: str) -> Place:
+    return Place(before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
+
+
+def _composed(page: Page, text: str) -> Any:
+    """The nodes of the only document of a text."""
+    try:
+        from ruamel.yaml import YAML
+    except ModuleNotFoundError as exc:
+        raise MissingExtraError("a file of settings", "config") from exc
+    with _told(page, text):
+        return YAML(typ="safe", pure=True).compose(text)
+
+
+@contextmanager
+def _told(page: Page, text: str) -> Generator[None]:
+    """What the parser raises, as a problem of the page."""
+    from ruamel.yaml.error import YAMLError
+    from ruamel.yaml.reader import ReaderError
+
+    try:
+        yield
+    except ReaderError as exc:
+        sign: Any = exc.character  # a number or a character, by the way the text came in
+        code = sign if isinstance(sign, int) else ord(sign[:1] or "?")
+        page.problem(_at(text[: exc.position]), f"character U+{code:04X} is not allowed in YAML")
+    except YAMLError as exc:
+        mark = getattr(exc, "problem_mark", None) or getattr(exc, "context_mark", None)
+        reason = getattr(exc, "problem", None) or "cannot be read"
+        page.problem(Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1), f"not YAML: {_one_line(reason)}")
+    except RecursionError:
+        page.problem(Place(1, 1), "it is nested too deep")
+    except Exception as exc:  # the parser stumbles over some escapes and directives with errors of other kinds
+        page.problem(Place(1, 1), f"not YAML: {_one_line(str(exc)) or type(exc).__name__}")
+    page.check()
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+class _Walk:
+    """Goes through the nodes of a page."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self._nodes = 0
+
+    def placed(self, node: Any, depth: int) -> Placed:
+        """What a node says."""
+        place = _place(node)
+        self._nodes += 1
+        if depth > _DEEPEST or self._nodes > _MOST_NODES:
+            what = "it is nested too deep" if depth > _DEEPEST else f"with its aliases it has over {_MOST_NODES} values"
+            self._page.problem(place, what)
+            self._page.check()
+        tag = str(node.tag)
+        if not tag.startswith(_TAG) or tag.removeprefix(_TAG) not in _PLAIN:
+            self._page.problem(place, f"tag {_one_line(tag)!r} is not allowed: only plain values are")
+            return Placed(None, place)
+        return self._by_kind(node, place, depth)
+
+    def _by_kind(self, node: Any, place: Place, depth: int) -> Placed:
+        if node.id == "mapping":
+            return self._mapping(node, place, depth)
+        if node.id == "sequence":
+            return Placed([self.placed(each, depth + 1) for each in node.value], place)
+        return Placed(self._scalar(node, place), place)
+
+    def _scalar(self, node: Any, place: Place) -> Any:
+        try:
+            text = substituted(node.value, self._page.environment)
+        except Unset as exc:
+            self._page.problem(place, str(exc))
+            return exc
+        return scalar(text) if not node.style else text
+
+    def _mapping(self, node: Any, place: Place, depth: int) -> Placed:
+        values: dict[str, Placed] = {}
+        keys: dict[str, Place] = {}
+        for key, value in node.value:
+            at = _place(key)
+            if key.id != "scalar" or not str(key.tag).startswith(_TAG) or key.tag.endswith(":merge"):
+                self._page.problem(at, "a key must be a word: neither lists, mappings, tags nor << are read")
+            elif key.value in keys:
+                self._page.problem(at, f"key {key.value!r} stands here twice, first in line {keys[key.value].line}")
+            else:
+                keys[key.value], values[key.value] = at, self.placed(value, depth + 1)
+        return Placed(values, place, keys)
+
+
+def _place(node: Any) -> Place:
+    return Place(node.start_mark.line + 1, node.start_mark.column + 1)

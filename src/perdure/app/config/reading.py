@@ -1,0 +1,174 @@
+"""Reading a mapping key by key: what is not asked for is a mistake in the file, what has the wrong type is one too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from perdure.app.config.places import Page, Place, Placed
+from perdure.app.config.scalars import Unset
+from perdure.app.options import hint
+from perdure.core.errors import InvalidInputError
+
+T = TypeVar("T")
+_KINDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number", dict: "keys and values",
+          list: "a list", type(None): "nothing"}  # fmt: skip
+_SHOWN = 40  # characters of a value in a message
+
+
+class Section:
+    """A mapping of a file. Ask for its keys, then `close()` it: what nobody asked for is unknown."""
+
+    def __init__(self, page: Page, placed: Placed, name: str = "", asked: set[str] | None = None) -> None:
+        self.page = page
+        self.place = placed.place
+        self.name = name
+        self.asked: set[str] = set() if asked is None else asked  # the keys of the whole file that are read, dotted
+        self._keys = placed.keys
+        self._known: list[str] = []
+        self._values: dict[str, Placed] = {}
+        if isinstance(placed.value, dict):
+            self._values = placed.value
+        elif placed.value is not None and not isinstance(placed.value, Unset):
+            self.wrong(placed, "keys and values")
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the file has anything in it."""
+        return bool(self._values)
+
+    def has(self, name: str) -> bool:
+        """Whether the file has a key; asking makes it known."""
+        self._know(name)
+        return name in self._values
+
+    def is_text(self, name: str) -> bool:
+        """Whether a key has a single value, not keys or a list."""
+        return self.has(name) and not isinstance(self._values[name].value, dict | list)
+
+    def is_null(self, name: str) -> bool:
+        """Whether a key stands there with nothing behind it."""
+        return self.has(name) and self._values[name].value is None
+
+    def text(self, name: str, default: Any = None) -> Any:
+        """A text that is not empty."""
+        return self._checked(name, default, "text", lambda value: type(value) is str and value != "")
+
+    def flag(self, name: str, default: bool) -> bool:
+        """True or false."""
+        return self._checked(name, default, "true or false", lambda value: type(value) is bool)
+
+    def count(self, name: str, default: Any, least: int = 1) -> Any:
+        """A whole number."""
+        expected = f"a whole number from {least} on"
+        return self._checked(name, default, expected, lambda value: type(value) is int and value >= least)
+
+    def seconds(self, name: str, default: Any, *, zero: bool = False) -> Any:
+        """A time."""
+
+        def fits(value: object) -> bool:
+            return type(value) in (int, float) and (value > 0 or (zero and value == 0)) and value < 1e10  # type: ignore[operator]
+
+        return self._checked(name, default, "a number of seconds", fits)
+
+    def choice(self, name: str, choices: Sequence[str], default: Any = None) -> Any:
+        """One of some words."""
+        expected = f"one of {', '.join(choices)}"
+        return self._checked(name, default, expected, lambda value: value in choices, choices)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of texts."""
+        return tuple(each for each in (self._item(each, "text") for each in self._list(name)) if each is not None)
+
+    def pairs(self, name: str) -> dict[str, str]:
+        """A mapping of texts to texts."""
+        inner = self.section(name, leaf=True)
+        found = {key: self._item(each, "text") for key, each in inner._values.items()}
+        return {key: value for key, value in found.items() if value is not None}
+
+    def section(self, name: str, *, leaf: bool = False) -> Section:
+        """A mapping inside; an empty one where there is none."""
+        self._know(name, leaf=leaf)
+        placed = self._values.get(name, Placed(None, self.place))
+        return Section(self.page, placed, self._dotted(name), self.asked)
+
+    def sections(self, name: str) -> Iterator[Section]:
+        """A list of mappings."""
+        for each in self._list(name, leaf=False):
+            if each.value is None:
+                self.wrong(each, "keys and values")
+            yield Section(self.page, each, f"{self._dotted(name)}[]", self.asked)
+
+    def place_of(self, name: str) -> Place:
+        """Where the value of a key stands, or would stand."""
+        return self._values[name].place if name in self._values else self.place
+
+    def made(self, make: Callable[[], T], instead: T, place: Place | None = None) -> T:
+        """What `make` gives; where it refuses its values, that is a problem of this section."""
+        try:
+            return make()
+        except InvalidInputError as exc:
+            self.page.problem(place or self.place, str(exc))
+            return instead
+
+    def close(self) -> None:
+        """Whatever nobody asked for is unknown."""
+        for name in self._values:
+            if name not in self._known:
+                known = tuple(self._known)
+                self.page.problem(self._keys[name], f"unknown key {name!r}{hint(name, known) or _known(known)}")
+
+    def wrong(self, placed: Placed, expected: str, choices: Sequence[str] = ()) -> None:
+        """A value is not what was expected."""
+        value = placed.value
+        found = _KINDS.get(type(value), "something else")
+        if isinstance(value, str | int | float):
+            found = f"{'text ' if type(value) is str else ''}{_short(value)}"
+        near = hint(value, tuple(choices)) if isinstance(value, str) else ""
+        self.page.problem(placed.place, f"expected {expected}, found {found}{near}")
+
+    def _checked(
+        self, name: str, default: Any, expected: str, fits: Callable[[Any], bool], choices: Sequence[str] = ()
+    ) -> Any:
+        if not self.has(name):
+            return default
+        placed = self._values[name]
+        if not isinstance(placed.value, dict | list) and fits(placed.value):
+            return placed.value
+        if not isinstance(placed.value, Unset):
+            self.wrong(placed, expected, choices)
+        return default
+
+    def _list(self, name: str, *, leaf: bool = True) -> list[Placed]:
+        self._know(name, leaf=leaf)
+        placed = self._values.get(name)
+        if placed is None or isinstance(placed.value, Unset):
+            return []
+        if not isinstance(placed.value, list):
+            self.wrong(placed, "a list")
+            return []
+        return placed.value
+
+    def _item(self, placed: Placed, expected: str) -> str | None:
+        if type(placed.value) is str and placed.value:
+            return placed.value
+        if not isinstance(placed.value, Unset):
+            self.wrong(placed, expected)
+        return None
+
+    def _know(self, name: str, *, leaf: bool = True) -> None:
+        self._known.append(name)
+        if leaf:
+            self.asked.add(self._dotted(name))
+
+    def _dotted(self, name: str) -> str:
+        return f"{self.name}.{name}" if self.name else name
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _known(known: Sequence[str]) -> str:
+    return f"; there {'are' if len(known) > 1 else 'is'} {', '.join(dict.fromkeys(known))}" if known else ""

@@ -1,0 +1,78 @@
+"""`perdure config check FILE`: what a file of settings means, or everything that is wrong with it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.text import Text
+
+from perdure.app.config.config import Config
+from perdure.app.servers import masked
+from perdure.cli.opened import Output, as_json
+from perdure.core.errors import InvalidConfigError
+
+_SECRETS = ("hot",)
+
+
+def config(action: Literal["check"], file: str, /, *, output: Output = "text") -> int:
+    """Check a config.yaml, and say what it means.
+
+    Nothing is opened or started. Everything that is wrong is told at once, each with its line and column; the exit
+    code is 1 then.
+
+    Parameters
+    ----------
+    action
+        What to do: check.
+    file
+        The file.
+    output
+        For people, or for programs.
+    """
+    try:
+        found = meaning(Config.load(file))
+    except InvalidConfigError as exc:
+        print(as_json({"problems": exc.problems}) if output == "json" else exc, file=_where(output))
+        return 1
+    text = as_json(found) if output == "json" else "\n".join(_lines(found))
+    Console(highlight=False).print(Text(text), soft_wrap=True)
+    return 0
+
+
+def meaning(found: Config) -> dict[str, Any]:
+    """A file as it is understood, without passwords and secrets."""
+    told = {name: masked(value) if name in _SECRETS else value for name, value in found.options.items()}
+    triggers, recovery, approvals = found.triggers, found.recovery, found.approvals
+    return {
+        "storage": masked(found.url),
+        "options": told,
+        "checkpoints": {name: getattr(triggers, name) for name in triggers.__struct_fields__}
+        | {"every": triggers.every.total_seconds() if triggers.every else None},
+        "recovery": {name: getattr(recovery, name) for name in recovery.__struct_fields__},
+        "approvals": {name: getattr(approvals, name) for name in approvals.__struct_fields__},
+        "notifications": [
+            {"url": each.place, "signed": each.secret is not None, "attempts": each.attempts} for each in found.webhooks
+        ],
+    }
+
+
+def _where(output: str) -> Any:
+    return sys.stdout if output == "json" else sys.stderr
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    lines: list[str] = []
+    for name, value in found.items():
+        said = [f"{key} {_word(each)}" for key, each in value.items()] if isinstance(value, dict) else None
+        lines.append(f"{name:<18} {', '.join(said) if said is not None else _word(value)}".rstrip())
+    return lines
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return " ".join(each["url"] if isinstance(each, dict) else str(each) for each in value) or "none"
+    if value is None:
+        return "none"
+    return str(value) if value is not True and value is not False else "yes" if value else "no"

@@ -1,0 +1,72 @@
+"""`perdure config check` and `perdure worker --config`: real processes throughout."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from perdure.sync import Perdure
+from tests.cli.test_cli import perdure
+from tests.cli.test_runs import AGENTS, until
+
+GOOD = """\
+storage:
+  sessions: {url: sqlite:///agents.db, namespace: tenant}
+  checkpoint: {strategy: interval, interval: 1, after_tools: true}
+human_in_the_loop: {require_approval_for: [deploy]}
+notifications: [{url: "https://me:pw@hooks.example.com/x?token=1", secret: s3cret}]
+"""
+
+
+def test_what_a_file_means_is_told_without_its_secrets(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(GOOD)
+    done = perdure("config", "check", "config.yaml", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "storage            sqlite:///agents.db",
+        "options            namespace tenant",
+        "checkpoints        enabled yes, strategy interval, interval 1, after_tools yes, before_llm no, every none",
+        "recovery           auto_resume yes, auto_resume_hitl no, timeout none",
+        "approvals          require_approval_for deploy, trusted_operations none, timeout none, auto_reject yes",
+        "notifications      https://hooks.example.com/…",
+    ]
+    assert list(tmp_path.iterdir()) == [tmp_path / "config.yaml"]  # nothing was opened
+    told = json.loads(perdure("config", "check", "config.yaml", "-o", "json", folder=tmp_path).stdout)
+    assert (told["checkpoints"]["interval"], told["notifications"][0]["signed"]) == (1, True)
+
+
+def test_every_mistake_is_a_line_and_the_exit_code_says_so(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("storage:\n  checkpoint:\n    stratgy: event\n    interval: 0\n")
+    lines = [
+        "config.yaml:3:5: unknown key 'stratgy', did you mean 'strategy'?",
+        "config.yaml:4:15: expected a whole number from 1 on, found 0",
+    ]
+    done = perdure("config", "check", "config.yaml", folder=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.splitlines()) == (1, "", lines)
+    told = perdure("config", "check", "config.yaml", "-o", "json", folder=tmp_path)
+    assert (told.returncode, json.loads(told.stdout)) == (1, {"problems": lines})
+
+
+def test_a_worker_serves_the_store_of_a_file(tmp_path: Path) -> None:
+    """S4.11, S4.18."""
+    (tmp_path / "config.yaml").write_text(GOOD)
+    (tmp_path / "agents.py").write_text(AGENTS)
+    with Perdure.open(f"sqlite:///{tmp_path}/agents.db", namespace="tenant") as store:
+        store.thread("charge").save({})
+        store.start("charge", thread="charge")
+        command = [sys.executable, "-m", "perdure.cli.main", "worker", "--config", "config.yaml"]
+        with subprocess.Popen([*command, "--handlers", "agents"], cwd=tmp_path, stdout=subprocess.DEVNULL) as child:
+            until(lambda: store.runs(status="finished"))
+            child.send_signal(signal.SIGTERM)
+        assert child.returncode == 0
+        assert [point.note for point in store.thread("charge").history()] == ["at the end", "after tool charge", None]
+
+
+def test_the_storage_is_named_once(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(GOOD)
+    for named in ([], ["sqlite:///agents.db", "--config", "config.yaml"]):
+        done = perdure("worker", *named, "--handlers", "agents", folder=tmp_path)
+        assert (done.returncode, done.stderr) == (1, "error: name the storage once: by its URL, or by --config FILE\n")
