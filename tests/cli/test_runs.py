@@ -231,3 +231,10 @@ def test_a_stored_name_is_never_imported(folder: Path) -> None:
     done = perdure("resume", STORE, "evil", "--handlers", "agents", folder=folder)
     assert "no handler 'evil:register' is registered here" in done.stderr
     assert not (folder / "imported").exists()
+
+
+def test_runs_that_do_not_get_on_are_listed(tmp_path: Path) -> None:
+    with Perdure.open(f"sqlite:///{tmp_path}/agents.db") as store, store.thread("hangs").run(key="k"):
+        asked = [("runs", STORE, "--stalled", each, "--output", "json") for each in ("0s", "10m")]
+        found = [perdure(*each, folder=tmp_path) for each in asked]
+        assert [[run["thread"] for run in json.loads(each.stdout)] for each in found] == [["hangs"], []]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.app.directory import Directory
@@ -147,6 +147,17 @@ class Running(Directory):
             self._namespace, self._whose(user), check_limit(limit), check_label(status, "status"),
             check_label(agent, "agent"), when, self._parts.users.shown,
         )  # fmt: skip
+
+    async def stalled(self, after: timedelta, *, user: UserId | None = None) -> list[RunInfo]:
+        """Runs that somebody works on and whose log did not grow for so long: they hang, or a step takes long.
+
+        They are found by an index, whether their lease is renewed or ran out.
+        """
+        await self._parts.ready()
+        if not isinstance(after, timedelta) or after < timedelta(0):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"after must be a timedelta from 0 on, not {after!r}")
+        running, shown = self._parts.running, self._parts.users.shown
+        return await running.stalled(self._namespace, self._whose(user), after.total_seconds(), shown)
 
     async def cancel(self, thread: Thread | str, *, user: UserId | None = None, reason: str = "") -> RunInfo:
         """End the unfinished run of a thread; an owner that works on it is refused from then on and stops."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import Any
 
 from msgspec.structs import replace
@@ -30,6 +31,7 @@ def runs(
     *,
     status: RunStatus | None = None,
     agent: str | None = None,
+    stalled: timedelta | None = None,
     user: str | None = None,
     limit: int = 50,
     namespace: str = "",
@@ -49,6 +51,8 @@ def runs(
         Only runs of this status.
     agent
         Only runs of this handler.
+    stalled
+        Only runs that somebody works on and whose log did not grow for so long, such as 10m.
     user
         Only threads of this user; "" for those that belong to nobody.
     limit
@@ -64,7 +68,11 @@ def runs(
     """
     console = Console(highlight=False)
     with opened_store(url, namespace, schema, user_id_type) as store:
-        found = store.runs(limit, status=status, agent=agent, user=user_of(user, user_id_type))
+        whose = user_of(user, user_id_type)
+        if stalled is None:
+            found = store.runs(limit, status=status, agent=agent, user=whose)
+        else:
+            found = [each for each in store.stalled(stalled, user=whose) if agent in (None, each.agent)][:limit]
     if output == "json":
         console.print(Text(as_json([info_data(each) for each in found])), soft_wrap=True)
         return

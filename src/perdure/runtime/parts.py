@@ -22,6 +22,7 @@ from perdure.runtime.keeping import Drive
 from perdure.runtime.recovery import Recovery
 from perdure.runtime.runtime import Runtime
 from perdure.runtime.signals import signal_body
+from perdure.runtime.stalled import Stalled
 from perdure.runtime.triggering import Upkeep
 from perdure.runtime.work import InPlace, OnLoop
 
@@ -79,6 +80,13 @@ class RunParts:
             last = rows[-1]
             query = ThreadQuery(namespace=namespace, user=user, agent=agent, limit=200, before=(last.updated, last.uid))
         return found[:limit]
+
+    async def stalled(self, namespace: str, user: str | None, after: float, shown: Any) -> list[RunInfo]:
+        """Runs whose log did not grow for so many seconds although somebody holds them."""
+        rows = await Stalled(self.runtime, namespace).rows(after)
+        mine = [row for row in rows if user is None or row.key.user == user]
+        found = [(row, await self.runtime.standing.newest(row)) for row in mine]
+        return [await self._told(row, shown, current) for row, current in found if current is not None]
 
     async def take_away(self, key: ThreadKey) -> None:
         """End the lease of whoever runs a thread."""

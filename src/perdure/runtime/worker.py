@@ -12,10 +12,12 @@ from perdure.core.errors import PerdureError
 from perdure.core.threads import ThreadRow
 from perdure.runtime.recovery import Recovery, Tried
 from perdure.runtime.runtime import Runtime
+from perdure.runtime.stalled import Stalled
 
 _POLL = 1.0  # seconds between two looks at timers and leases, which nobody announces
 _ORPHANS = 5.0  # … at owners that died on this machine
 _QUESTIONS = 50  # looked after at once
+_STALLED = 600.0  # … without a word of a run that somebody holds: it is told of
 _TROUBLE = 0.5  # seconds to wait for a storage that could not be reached
 
 
@@ -34,6 +36,7 @@ class Worker:
         self._stopping = asyncio.Event()
         self._running: dict[str, asyncio.Task[Tried]] = {}
         self._attended: dict[str, asyncio.Task[None]] = {}  # a slow receiver of news must not hold up runs
+        self._stalled = Stalled(runtime, namespace)
         self._looked_for_orphans = self._looked_at_questions = float("-inf")
         self._serving: asyncio.Task[None] | None = None
 
@@ -103,6 +106,7 @@ class Worker:
         now = asyncio.get_running_loop().time()
         if now - self._looked_for_orphans > _ORPHANS:
             rows += await self._recovery.orphans()
+            await self._stalled.tell(_STALLED)
             self._looked_for_orphans = now
         fresh = {row.uid: row for row in rows if row.uid not in self._running}
         return list(fresh.values())[:room]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.sync.driver import Driver
@@ -105,6 +105,10 @@ class Running:
     ) -> list[RunInfo]:
         """The newest run of each thread, of the threads that changed last first."""
         return self._run(self._store.runs(limit, status=status, agent=agent, since=since, user=user))
+
+    def stalled(self, after: timedelta, *, user: UserId | None = None) -> list[RunInfo]:
+        """Runs that somebody works on and whose log did not grow for so long: they hang, or a step takes long."""
+        return self._run(self._store.stalled(after, user=user))
 
     def cancel(self, thread: Thread | str, *, user: UserId | None = None, reason: str = "") -> RunInfo:
         """End the unfinished run of a thread; an owner that works on it is refused from then on and stops."""
