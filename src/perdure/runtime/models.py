@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Raw
 
-from perdure.core.calls import Outcome, result_key, told
+from perdure.core.calls import Call, Outcome, result_key, told
 from perdure.core.codec import decode, encode_result
 from perdure.core.entries import EntryKind
 from perdure.core.errors import NotFoundError, StepFailedError
@@ -33,28 +34,62 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     version: int  # of the entry that tells of it
 
 
+class Question(msgspec.Struct, frozen=True):
+    """What a model is asked: `fn(messages, **settings)`."""
+
+    fn: Callable[..., Any]
+    messages: Sequence[Any]
+    settings: dict[str, Any]
+
+    def encoded(self) -> bytes:
+        """What is kept of it."""
+        return encode_result({"messages": list(self.messages), "settings": self.settings})
+
+
 async def call_model(
     run: Run, fn: Callable[..., Any], messages: Sequence[Any], name: str, settings: dict[str, Any]
 ) -> Any:
-    """Return what a model answered, now or earlier."""
-    encoded = encode_result({"messages": list(messages), "settings": settings})
+    """Return what a model answered, now or earlier; the call is found again by everything that it was given."""
+    question = Question(fn, messages, settings)
     asked = Asked(check_id(name, "the name of a model"), fn, (messages,), settings)
-    options = msgspec.structs.replace(DEFAULTS, key=encoded)
+
+    async def given() -> Question:
+        return question
+
+    return await ask_model(run, asked, question.encoded(), given)
+
+
+async def ask_model(
+    run: Run,
+    asked: Asked,
+    key: object,
+    given: Callable[[], Awaitable[Question]],
+    timeout: float | None = None,  # noqa: ASYNC109
+) -> Any:
+    """The same for a call that is found by a key: what the model is given is put together only when it is asked."""
+    options = msgspec.structs.replace(DEFAULTS, key=key)
     with made(run, options, asked) as (call, scope):
         found = await run.find(call, scope)
         if found.outcome is not None:
             return decode(bytes(found.outcome.value))
         if found.failure is not None:
-            raise StepFailedError(name, found.failure.error, found.failure.text)
-        answer = encode_result(await run.runtime.work.call(lambda: fn(messages, **settings), None))
-        called, document = run.requests.called(call, encoded)
-        entries = [
-            run.journal.entry(EntryKind.STEP_FINISHED, Outcome(call, Raw(answer))),
-            run.journal.entry(EntryKind.MODEL_CALLED, called),
-        ]
-        done = await run.journal.write(entries, key=result_key(call.id))
-        run.requests.keep(document, done.version)
+            raise StepFailedError(asked.name, found.failure.error, found.failure.text)
+        question = await given()
+        encoded = question.encoded()  # before it is asked: it may change its messages
+        job = functools.partial(question.fn, question.messages, **question.settings)
+        answer = encode_result(await run.runtime.work.call(job, timeout))
+        await _record(run, call, encoded, answer)
         return decode(answer)
+
+
+async def _record(run: Run, call: Call, encoded: bytes, answer: bytes) -> None:
+    called, document = run.requests.called(call, encoded)
+    entries = [
+        run.journal.entry(EntryKind.STEP_FINISHED, Outcome(call, Raw(answer))),
+        run.journal.entry(EntryKind.MODEL_CALLED, called),
+    ]
+    done = await run.journal.write(entries, key=result_key(call.id))
+    run.requests.keep(document, done.version)
 
 
 async def seen(storage: Storage, row: ThreadRow, version: int) -> ModelRequest:

@@ -42,6 +42,10 @@ class Scope:
         self._writes[what] += 1
         return self._writes[what]
 
+    def writes(self, what: str) -> int:
+        """How many writes of a kind were made."""
+        return self._writes[what]
+
     def encloses(self, other: Scope) -> bool:
         """Whether `other` is this one, or inside it."""
         at: Scope | None = other

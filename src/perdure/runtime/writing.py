@@ -30,6 +30,7 @@ class Writing:
 
     journal: Journal
     over: bool
+    resumed: bool
     calls_as: str
     elsewhere: Elsewhere | None
     _seen: int | None
@@ -107,7 +108,7 @@ class Writing:
     async def _write(self, what: str, mark: CheckpointMark | None, make: Any) -> int:
         scope = self.scope
         nth = scope.write(what)
-        key = f"w.{shown(key_digest([self.calls_as, scope.call_id, what, nth]))}"
+        key = self._write_key(scope, what, nth)
         if self.over:
             return await self._written(key, f"{what} number {nth}")
         before = await self.elsewhere.written(key) if self.elsewhere else None
@@ -121,6 +122,20 @@ class Writing:
             self.journal.held.lost = exc
             raise
         return self._wrote(saved)
+
+    async def was_written(self, what: str) -> bool:
+        """Whether the next write of this kind ("append" …) stands already; if so it is passed over, and not made."""
+        scope = self.scope
+        key = self._write_key(scope, what, scope.writes(what) + 1)
+        entry = await self.journal.storage.keyed(self.journal.key, key) if self.resumed else None
+        if entry is None and self.elsewhere is not None:
+            entry = await self.elsewhere.written(key)
+        if entry is not None:
+            scope.write(what)
+        return entry is not None
+
+    def _write_key(self, scope: Scope, what: str, nth: int) -> str:
+        return f"w.{shown(key_digest([self.calls_as, scope.call_id, what, nth]))}"
 
     async def _written(self, key: str, what: str) -> int:
         entry = await self.journal.storage.keyed(self.journal.key, key)
