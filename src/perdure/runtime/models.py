@@ -12,8 +12,8 @@ from msgspec import Raw
 from perdure.core.calls import Call, Outcome, result_key, told
 from perdure.core.codec import decode, encode_result
 from perdure.core.entries import EntryKind
-from perdure.core.errors import NotFoundError, StepFailedError
-from perdure.core.identity import check_id
+from perdure.core.errors import DamagedError, NotFoundError, StepFailedError
+from perdure.core.identity import ThreadKey, check_id
 from perdure.core.model_calls import ModelCalled, assembled, decode_model_called
 from perdure.core.threads import ThreadRow
 from perdure.runtime.calling import Asked, made
@@ -83,6 +83,8 @@ async def ask_model(
 
 
 async def _record(run: Run, call: Call, encoded: bytes, answer: bytes) -> None:
+    if run.requests.is_new:
+        await _compare_with_newest(run)
     called, document = run.requests.called(call, encoded)
     entries = [
         run.journal.entry(EntryKind.STEP_FINISHED, Outcome(call, Raw(answer))),
@@ -92,15 +94,35 @@ async def _record(run: Run, call: Call, encoded: bytes, answer: bytes) -> None:
     run.requests.keep(document, done.version)
 
 
+async def _compare_with_newest(run: Run) -> None:
+    """A new run of a conversation keeps what is new since the one before: else each would keep all of it again."""
+    key = run.journal.key
+    try:
+        calls = await _called(run.journal.storage, key)
+        at = max(calls, default=0)
+        if at:
+            run.requests.keep(assembled(key.id, at, _chain(calls, at))[0], at)
+    except (DamagedError, KeyError):
+        return  # what cannot be read is not built on: the whole request is kept
+
+
+async def _called(storage: Storage, key: ThreadKey, version: int | None = None) -> dict[int, ModelCalled]:
+    """The calls of a thread, up to a version."""
+    entries = await storage.entries(key, kinds=(EntryKind.MODEL_CALLED,))
+    return {
+        each.version: told(key.id, each, decode_model_called)
+        for each in entries
+        if version is None or each.version <= version
+    }
+
+
 async def seen(storage: Storage, row: ThreadRow, version: int) -> ModelRequest:
     """The request of the newest call of a model up to a version."""
-    entries = await storage.entries(row.key, kinds=(EntryKind.MODEL_CALLED,))
-    calls = {each.version: told(row.key.id, each, decode_model_called) for each in entries if each.version <= version}
+    calls = await _called(storage, row.key, version)
     if not calls:
         raise NotFoundError(f"a call of a model up to version {version} of thread {row.key.id!r}")
     at = max(calls)
-    chain = _chain(calls, at)
-    request = decode(assembled(row.key.id, at, chain))
+    request = decode(assembled(row.key.id, at, _chain(calls, at))[1])
     call = calls[at].call
     return ModelRequest(
         messages=request["messages"], settings=request["settings"], name=call.name, run=call.run, version=at
