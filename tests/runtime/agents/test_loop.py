@@ -254,7 +254,7 @@ async def test_agents_are_started_and_recovered_like_handlers(store: Any) -> Non
 
 
 async def test_a_run_survives_changed_instructions_tools_and_settings(store: Any, tmp_path: Path) -> None:
-    """S4.24, S4.9: the program may be upgraded while a person decides."""
+    """S4.24: the program may be upgraded while a person decides."""
     url = f"sqlite:///{tmp_path}/upgraded.db"
     async with Perdure.open(url) as old:
         waits = await agent(old, ("look", {"city": "Rome"}), ("refund", {"amount": 5}), "done").run("go", thread="t")
@@ -359,3 +359,22 @@ def test_a_model_that_can_only_be_awaited_is_refused_in_synchronous_code(in_plac
 
     with pytest.raises(InvalidInputError, match="reply_now"):
         in_place.agent("helper", model=Awaited()).run("go", thread="t")
+
+
+async def test_pruning_while_somebody_decides_takes_nothing_from_the_run(store: Any) -> None:
+    """S4.2: it may take days."""
+    one = agent(store, ("look", {"city": "Rome"}), ("refund", {"amount": 5}), "done")
+    waits = await one.run("go", thread="t")
+    await store.thread("t").prune(1)
+    await store.decide(waits.pauses[0], approved=True, by="ann")
+    assert ((await one.resume("t")).text, RAN) == ("done", [("look", "Rome"), ("refund", 5)])
+
+
+async def test_agents_serve_a_worker(store: Any) -> None:
+    one = agent(store, ("refund", {"amount": 5}), "done")
+    async with store.worker():
+        ticket = await one.start("go", thread="t")
+        while not (pauses := await store.pauses("t")):
+            await asyncio.sleep(0.01)
+        await store.decide(pauses[0], approved=True, by="ann")
+        assert await ticket.result(timeout=30) == "done"

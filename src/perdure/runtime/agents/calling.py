@@ -13,7 +13,7 @@ from perdure.runtime.agents.conversation import result_of, shown_to_model
 from perdure.runtime.agents.listening import AgentEvent, tell
 from perdure.runtime.agents.model import ToolCall
 from perdure.runtime.approving import approve
-from perdure.runtime.calling import KEY, Asked, call_tool
+from perdure.runtime.calling import KEY, Asked, Unverified, call_tool
 from perdure.runtime.scope import SCOPE, Scope
 from perdure.runtime.unwinding import Unwinding, sorted_out
 from perdure.runtime.work import InPlace
@@ -80,7 +80,8 @@ class Caller:
     async def _called(self, run: Run, call: ToolCall, tool: Tool, args: dict[str, Any]) -> Message:
         asked = Asked(tool.name, self._functions[tool.name], (), args)
         try:
-            return result_of(call, shown_to_model(await call_tool(run, tool.options, asked)))
+            value = await call_tool(run, tool.options, asked)
+            return result_of(call, shown_to_model(value.text if isinstance(value, Unverified) else value))
         except Exception as exc:
             if _is_ours(run, exc):
                 raise

@@ -22,7 +22,7 @@ def asked_by_user(prompt: Any) -> dict[str, Any]:
 
 def answered_by_model(reply: Reply, turn: int) -> dict[str, Any]:
     """A reply as the message that is kept. Calls that a provider gave no id get one."""
-    message: dict[str, Any] = {"role": "assistant", "content": reply.text}
+    message: dict[str, Any] = {"role": "assistant", "content": reply.text or ""}
     if reply.tool_calls:
         calls = enumerate(reply.tool_calls)
         message["tool_calls"] = [
