@@ -105,6 +105,8 @@ async def live(url: str, world: World, death: Death | None) -> None:
         while any(info.status == "interrupted" for info in await store.runs()):
             await asyncio.sleep(TTL / 10)
             await store.recover()
+        for info in await store.runs(status="decided"):  # it waits to be triggered by hand
+            await store.resume(info.thread)
 
 
 def _plan(storage: Any, world: World, death: Death) -> None:

@@ -7,6 +7,7 @@ import inspect
 import textwrap
 
 import perdure
+import perdure.webhooks
 from perdure.app.branches import Branch
 from perdure.app.copying import Copied
 from perdure.app.exporting import Exported
@@ -14,12 +15,14 @@ from perdure.app.maintenance import PruneReport
 from perdure.checkpoints.pruning import Pruned
 from perdure.checkpoints.travel import Rewinding, TimelineItem
 from perdure.core import errors
+from perdure.core.deliveries import Sent
 from perdure.core.portable import Listed
 from perdure.core.retention import Plan, Point, Verdict
 from perdure.core.weights import KindSize, Largest, StoreSizes, ThreadSizes, ThreadTotal, Weight
 from perdure.core.writes import Sizes
 from perdure.runtime.models import ModelRequest
 from perdure.runtime.run import Bound
+from perdure.runtime.sending import Sender
 from perdure.runtime.starting import Ticket
 from perdure.runtime.streaming import Chunk
 from perdure.runtime.why import Effect
@@ -38,6 +41,7 @@ VALUES = (
     ModelRequest, Chunk, perdure.AgentResult, perdure.AgentEvent, perdure.Reply, perdure.ToolCall, perdure.ToolSchema,
     perdure.Usage,
     perdure.CheckpointDiff, StoreSizes, ThreadTotal, ThreadSizes, KindSize, Weight, Largest, Exported, Listed, Copied,
+    perdure.webhooks.Webhook, perdure.webhooks.Notice, perdure.webhooks.Body, Sent,
 )  # fmt: skip
 AGENTS = (
     perdure.StandardAgent, perdure.Orchestrator, perdure.CheckpointManager, perdure.CheckpointStorage,
@@ -124,6 +128,19 @@ What an entry says happened; [every kind](entry-kinds.md).
 
 {durable}
 
+## Webhooks
+
+In `perdure.webhooks`: `Webhook`, `Notice`, `Body` (under [values](#values)) and the functions
+([guide](../guides/notifications.md)).
+
+{verify}
+
+{body_of}
+
+{next_try}
+
+{sender}
+
 ## register
 
 {register}
@@ -165,6 +182,10 @@ def api_page() -> str:
             f"### {cls.__name__}\n\n{_said(cls)}\n\nAttributes: {_code(properties(cls))}." for cls in VALUES
         ),
         record=_said(perdure.Record),
+        verify=_function("verify", perdure.webhooks.verify),
+        body_of=_function("body_of", perdure.webhooks.body_of),
+        next_try=_function("next_try", perdure.webhooks.next_try),
+        sender=_part(Sender),
         register=_function("perdure.register", perdure.register),
     )
 

@@ -73,7 +73,7 @@ async def test_effects_are_asked_about_on_request_and_run_when_approved(store: P
     assert (info.status, agent.done) == ("input_required", [])
     assert pause.ask.startswith("rerun: charge has no recorded result")
     await store.decide(pause, approved=True, by="alice")
-    assert [each.status for each in await store.recover()] == ["finished"]
+    assert (await store.resume("again")).status == "finished"
     assert agent.done == ["charge", "report for nobody"]
 
 

@@ -190,11 +190,11 @@ class Running(Directory):
         await self._parts.ready()
         if type(approved) is not bool:
             raise InvalidInputError(f"approved must be True or False, not {approved!r}")
+        from perdure.runtime.answering import Answer
+
         which = pause if isinstance(pause, str) else pause.id
-        _, decision = await self._parts.running.answers.decide(
-            self._namespace, which, approved=approved, by=check_id(by, "by"), args=args, answer=answer, version=version
-        )
-        return decision
+        given = Answer(which, approved, check_id(by, "by"), args, answer, version)
+        return await self._parts.running.answers.decide(self._namespace, given)
 
     async def why(self, thread: Thread | str, *, user: UserId | None = None) -> Why:
         """What happened to a thread: what failed and where, what it did outside so far, and what to type next."""

@@ -15,13 +15,13 @@ from perdure.cli.opened import Output, as_json
 from perdure.cli.stores import opened_store, user_of
 from perdure.cli.values import brief, data, typed
 from perdure.core.retention_words import shown, table
-from perdure.core.runs import DEAD, FAILED, INTERRUPTED, PAUSED, RunStatus
+from perdure.core.runs import DEAD, DECIDED, FAILED, INTERRUPTED, PAUSED, RunStatus
 from perdure.runtime.infos import RunInfo
 from perdure.runtime.why import Why
 
 _COLUMNS = ("status", "thread", "user", "agent", "run", "changed", "tries", "")
-_STYLES = {DEAD: "red", FAILED: "red", INTERRUPTED: "yellow", PAUSED: "cyan"}
-_LEFT = frozenset({INTERRUPTED, FAILED, DEAD, PAUSED})  # somebody has to go on with it
+_STYLES = {DEAD: "red", FAILED: "red", INTERRUPTED: "yellow", PAUSED: "cyan", DECIDED: "cyan"}
+_LEFT = frozenset({INTERRUPTED, FAILED, DEAD, PAUSED, DECIDED})  # somebody has to go on with it
 
 
 def runs(

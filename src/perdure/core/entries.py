@@ -36,6 +36,7 @@ class EntryKind(StrEnum):
     TOOL_FAILED = "tool.failed"
     MODEL_CALLED = "model.called"
     PAUSE_OPENED = "pause.opened"
+    PAUSE_NOTIFIED = "pause.notified"
     PAUSE_DECIDED = "pause.decided"
     SIGNAL_RECEIVED = "signal.received"
     DRIFT_DETECTED = "drift.detected"

@@ -7,11 +7,14 @@ PerdureError
 │   ├── InvalidRefError          a ref such as @12 or @2h cannot be read
 │   ├── InvalidUrlError          a storage address cannot be read
 │   ├── InvalidFilterError       a filter or limit of a listing cannot be used
+│   ├── InvalidAnswerError       an answer does not fit what a pause expects; the pause stays open
+│   ├── InvalidWebhookError      a receiver of notifications cannot be used; nothing secret of it is shown
 │   ├── UnsupportedValueError    a value cannot be kept losslessly; its path and the remedy are named
 │   │   ├── CyclicValueError     a value contains itself
 │   │   └── NestingTooDeepError  a value is nested deeper than the codec allows
 │   └── UnknownTypeError         stored data has a type this process has not registered
 ├── NotFoundError                no such thread, version or checkpoint (or it belongs to another user)
+├── NotAllowedError              this person may not decide about this pause; those who may are named
 ├── AmbiguousThreadError         several users have a thread of this id; name the user
 ├── ConflictError                somebody else was there first; nothing was written
 │   ├── VersionConflictError     the state changed since it was read; load again and redo the change
@@ -21,12 +24,14 @@ PerdureError
 │   ├── LeaseHeldError           a run owns the thread; wait for it or cancel it
 │   ├── LeaseLostError           another owner took over this run; stop working
 │   ├── UnfinishedRunError       the thread has a run that is not over; resume or abandon it first
-│   └── PauseClosedError         this pause was decided already; the first decision is named
+│   └── PauseClosedError         this pause was decided already, or its deadline passed; the first decision is named
 ├── RunError                     a run could not go on, or did not end well
 │   ├── RunDivergedError         the code asks for something else than the log recorded; both are shown
+│   ├── PauseChangedError        the code asks something else than a person decided about; the difference is named
 │   ├── RunFinishedError         a run that is over is asked for something it never did
 │   ├── RunFailedError           a run that was waited for failed, or is dead
 │   ├── RunCancelledError        a run that was waited for was cancelled
+│   ├── ToolDeniedError          a person did not approve a tool, or nobody did in time; it was not run
 │   ├── HandlerMissingError      no handler of this name is registered here
 │   ├── ModelError               a model did not answer, or with something that cannot be used
 │   │   ├── ModelUnavailableError  it could not be reached, is overloaded or failed; trying again may help
@@ -34,6 +39,10 @@ PerdureError
 │   ├── TurnLimitError           an agent did not come to an answer within its turns
 │   ├── StepFailedError          a step or tool failed earlier, and the run went on: it fails the same way again
 │   └── EffectUnverifiedError    a tool may have run before a crash; policy "fail" does not run it again
+├── LinkError                    a signed link cannot be followed; nothing was decided
+│   ├── LinkInvalidError         it was changed or cut off on its way, or made with another key
+│   └── LinkExpiredError         its time is over
+├── WebhookSignatureError        a delivery to a webhook is not ours, or not a new one; believe nothing of it
 ├── DamagedError                 stored bytes fail their check; nothing of them was believed
 │   ├── EntryDamagedError        an entry of a log
 │   ├── CheckpointDamagedError   a point that was asked for; the newest intact one is named
@@ -110,6 +119,24 @@ class InvalidUrlError(InvalidInputError):
 
 class InvalidFilterError(InvalidInputError):
     """A filter or limit of a listing cannot be used."""
+
+
+class InvalidAnswerError(InvalidInputError):
+    """An answer does not fit what a pause expects."""
+
+    def __init__(self, pause: str, why: str) -> None:
+        super().__init__(f"pause {pause} was not decided: {why}")
+        self.pause = pause
+        self.why = why
+
+
+class InvalidWebhookError(InvalidInputError):
+    """A receiver of notifications cannot be used."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(f"webhook {place}: {reason}")
+        self.place = place  # without path, user and password: each may be a secret
+        self.reason = reason
 
 
 class UnsupportedValueError(InvalidInputError, TypeError):
@@ -251,8 +278,18 @@ class UnfinishedRunError(ConflictError):
         self.status = status
 
 
+class NotAllowedError(PerdureError):
+    """Somebody decides who may not."""
+
+    def __init__(self, pause: str, by: str, who: tuple[str, ...]) -> None:
+        super().__init__(f"{by} may not decide about pause {pause}; it waits for {' or '.join(who)}. It stays open")
+        self.pause = pause
+        self.by = by
+        self.who = who
+
+
 class PauseClosedError(ConflictError):
-    """A pause was decided already."""
+    """A pause was decided already, or it is too late."""
 
     def __init__(self, pause: str, by: str | None, approved: bool, at: str) -> None:
         word = "approved" if approved else "denied"
@@ -279,6 +316,31 @@ class RunDivergedError(RunError):
         self.run = run
         self.recorded = recorded
         self.asked = asked
+
+
+class PauseChangedError(RunError):
+    """The code asks something else than a person decided about."""
+
+    def __init__(self, pause: str, name: str, differences: list[str]) -> None:
+        super().__init__(
+            f"pause {name!r} ({pause}): the code changed since somebody was asked: {'; '.join(differences)}. Nothing "
+            'was run. Go on with what was decided: store.resume(thread, changed="accept"); or store.cancel(thread) and '
+            "start again"
+        )
+        self.pause = pause
+        self.name = name
+        self.differences = differences
+
+
+class ToolDeniedError(RunError):
+    """A tool was not approved, and not run."""
+
+    def __init__(self, tool: str, by: str | None, answer: object = None) -> None:
+        said = "" if answer is None else f": {answer}"
+        super().__init__(f"{tool} was not run: {'denied by ' + by if by else 'nobody approved it in time'}{said}")
+        self.tool = tool
+        self.by = by
+        self.answer = answer
 
 
 class RunFinishedError(RunError):
@@ -375,6 +437,39 @@ class EffectUnverifiedError(RunError):
         super().__init__(f"unverified: {name} may have run, key {key}; it was not run again")
         self.name = name
         self.key = key
+
+
+class LinkError(PerdureError):
+    """A signed link cannot be followed; nothing was decided."""
+
+
+class LinkInvalidError(LinkError):
+    """A link was changed or cut off on its way, or made with another key."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"this link {reason}; nothing was decided, open it again from the message or ask for a new one"
+        )
+        self.reason = reason
+
+
+class LinkExpiredError(LinkError):
+    """The time of a link is over."""
+
+    def __init__(self, pause: str, at: str) -> None:
+        super().__init__(f"the link to pause {pause} ended at {at}; nothing was decided, ask for a new one")
+        self.pause = pause
+        self.at = at
+
+
+class WebhookSignatureError(PerdureError):
+    """A delivery to a webhook is not ours, or not a new one."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"this delivery is refused: {reason}; check the secret, the clock and that the body is as it came"
+        )
+        self.reason = reason
 
 
 class DamagedError(PerdureError):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import msgspec
 from msgspec import Raw
 
+from perdure.core.answers import APPROVAL, Expects
 from perdure.core.calls import Call
 
 NIL = Raw(b"\xc0")
@@ -18,6 +22,24 @@ class Opened(msgspec.Struct, array_like=True, frozen=True, gc=False):
     name: str
     ask: str
     args: Raw = NIL
+    expects: Expects = APPROVAL  # of the answer
+    who: tuple[str, ...] = ()  # may answer; empty for anybody
+    deadline: int = 0  # microseconds; 0 for none
+    shape: str = ""  # the JSON schema of the arguments, where it is known
+
+    @property
+    def is_by_code(self) -> bool:
+        """Whether the code of the run asks, and not the runtime about an effect."""
+        return self.call.name == f"pause {self.name}"
+
+    @property
+    def form(self) -> dict[str, Any]:
+        """What edited arguments have to be like."""
+        return json.loads(self.shape) if self.shape else {}
+
+    def is_expired(self, now: int) -> bool:
+        """Whether it is too late to answer: from then on it counts as denied."""
+        return bool(self.deadline) and now >= self.deadline
 
 
 class Decided(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -29,14 +51,28 @@ class Decided(msgspec.Struct, array_like=True, frozen=True, gc=False):
     edited: bool = False  # `args` take the place of those that were asked about
     args: Raw = NIL
     answer: Raw = NIL
+    expired: bool = False  # nobody did, until the deadline
 
     def args_of(self, opened: Opened) -> Raw:
         """The arguments that were approved."""
         return self.args if self.edited else opened.args
 
 
+class Notified(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The body of `pause.notified`: an attempt to tell somebody of a question."""
+
+    pause: str
+    hook: str  # which one, by its digest
+    attempt: int
+    delivered: bool
+    over: bool  # it is not tried again
+    text: str = ""  # what the other side said, or why it could not be reached
+    asked: float = 0.0  # seconds that it asked to be left alone
+
+
 decode_opened = msgspec.msgpack.Decoder(Opened).decode
 decode_decided = msgspec.msgpack.Decoder(Decided).decode
+decode_notified = msgspec.msgpack.Decoder(Notified).decode
 
 
 def pause_id(uid: str, call: str) -> str:
@@ -58,3 +94,8 @@ def opened_key(call: str) -> str:
 def decided_key(call: str) -> str:
     """The key that a decision stands under: there is one."""
     return f"d.{call}"
+
+
+def notified_key(call: str, hook: str, attempt: int) -> str:
+    """The key of one attempt to tell somebody of a question: two who try at once record one."""
+    return f"h.{call}.{hook}.{attempt}"

@@ -7,10 +7,10 @@ from typing import Literal
 import msgspec
 
 from perdure.core.errors import UnfinishedRunError
-from perdure.core.runs import FAILED, PAUSED, QUEUED, RUNNING, WAITING, Current
+from perdure.core.runs import DECIDED, FAILED, PAUSED, QUEUED, RUNNING, WAITING, Current
 
 Unfinished = Literal["resume", "fail", "abandon"]
-_BUSY = (QUEUED, PAUSED, WAITING)  # it was not cut off: somebody will go on with it
+_BUSY = (QUEUED, PAUSED, DECIDED, WAITING)  # it was not cut off: somebody will go on with it
 
 
 class Next(msgspec.Struct, frozen=True, kw_only=True):

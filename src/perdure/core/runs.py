@@ -11,11 +11,20 @@ from msgspec import Raw
 from perdure.core.entries import EntryKind
 
 RunStatus = Literal[
-    "queued", "running", "input_required", "waiting", "failed", "interrupted", "dead", "cancelled", "finished"
+    "queued",
+    "running",
+    "input_required",
+    "decided",
+    "waiting",
+    "failed",
+    "interrupted",
+    "dead",
+    "cancelled",
+    "finished",
 ]
-QUEUED, RUNNING, PAUSED, WAITING = "queued", "running", "input_required", "waiting"
+QUEUED, RUNNING, PAUSED, DECIDED, WAITING = "queued", "running", "input_required", "decided", "waiting"
 FAILED, INTERRUPTED, DEAD, CANCELLED, FINISHED = "failed", "interrupted", "dead", "cancelled", "finished"
-WAKING = frozenset({RUNNING, PAUSED, WAITING})  # a value from outside may let it go on
+WAKING = frozenset({RUNNING, PAUSED, DECIDED, WAITING})  # a value from outside may let it go on
 SETTLED = frozenset({DEAD, CANCELLED, FINISHED})  # nothing goes on by itself
 
 

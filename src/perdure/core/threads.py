@@ -48,6 +48,7 @@ class ThreadPatch(msgspec.Struct, frozen=True, kw_only=True):
     status: str | None = None
     wake_at: int | None = None  # 0 clears it
     attempts: int | None = None
+    if_status: str | None = None  # the timer is set only while the thread has this status
 
 
 NO_PATCH = ThreadPatch()
@@ -63,6 +64,18 @@ class ThreadQuery(msgspec.Struct, frozen=True, kw_only=True):
     tag: str | None = None
     before: tuple[int, str] | None = None  # (updated, uid) of the last line of the page before
     limit: int = 50
+
+
+class Which(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of the threads that are due are looked for, by their status."""
+
+    statuses: tuple[str, ...] = ()  # only these; none named: any
+    never: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()  # of these statuses, those that were due before `since` are left to a person
+    since: int = 0
+
+
+ANY_STATUS = Which()
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,9 +95,14 @@ def patched(row: ThreadRow, patch: ThreadPatch) -> ThreadRow:
         tags=row.tags if patch.tags is None else patch.tags,
         metadata=row.metadata if patch.metadata is None else patch.metadata,
         status=row.status if patch.status is None else patch.status,
-        wake_at=row.wake_at if patch.wake_at is None else patch.wake_at or None,
+        wake_at=patch.wake_at or None if sets_timer(row, patch) else row.wake_at,
         attempts=row.attempts if patch.attempts is None else patch.attempts,
     )
+
+
+def sets_timer(row: ThreadRow, patch: ThreadPatch) -> bool:
+    """Whether a patch sets the timer: one that a decision set meanwhile must not be put off."""
+    return patch.wake_at is not None and patch.if_status in (None, row.status)
 
 
 def listed(row: ThreadRow, query: ThreadQuery) -> bool:
@@ -104,6 +122,13 @@ def is_due(row: ThreadRow, now: int) -> bool:
     if row.lease_owner is not None:
         return row.lease_until <= now
     return row.wake_at is not None and row.wake_at <= now
+
+
+def is_wanted(row: ThreadRow, which: Which) -> bool:
+    """Whether a thread that is due is one of those that are looked for."""
+    due_at = row.lease_until if row.lease_owner is not None else row.wake_at or 0
+    asked = row.status in which.statuses if which.statuses else row.status not in which.never
+    return asked and not (row.status in which.left and due_at < which.since)
 
 
 def is_among(row: ThreadRow, agents: Sequence[str] | None) -> bool:

@@ -319,11 +319,11 @@ def renewed(row: ThreadRow, epoch: int, until: int) -> ThreadRow:
 def released(row: ThreadRow, epoch: int, wake_at: int | None) -> ThreadRow:
     """The row without its lease; raise `LeaseLostError` when it is another's by now.
 
-    A timer that was set meanwhile stays, unless there is another: an answer that came must not be forgotten.
+    Of a timer that was set meanwhile and another the earlier one stays: an answer that came must not be forgotten.
     """
     _owned(row, epoch)
     return msgspec.structs.replace(
-        row, lease_owner=None, lease_until=0, wake_at=row.wake_at if wake_at is None else wake_at
+        row, lease_owner=None, lease_until=0, wake_at=min(filter(None, (row.wake_at, wake_at)), default=None)
     )
 
 

@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Raw
 
 from perdure.checkpoints.requests import Request
-from perdure.core.calls import told
+from perdure.core.answers import misfit, plain, problem
+from perdure.core.calls import shown, told
 from perdure.core.codec import encode
-from perdure.core.entries import EntryKind
-from perdure.core.errors import InvalidInputError, KeyReusedError, NotFoundError, PauseClosedError, VersionConflictError
-from perdure.core.pauses import (
-    Decided,
-    Opened,
-    decided_key,
-    decode_decided,
-    decode_opened,
-    opened_key,
-    parts_of,
+from perdure.core.entries import EntryKind, NewEntry
+from perdure.core.errors import (
+    InvalidAnswerError,
+    InvalidInputError,
+    KeyReusedError,
+    NotAllowedError,
+    NotFoundError,
+    PauseClosedError,
+    VersionConflictError,
 )
+from perdure.core.pauses import Decided, Opened, decided_key, decode_decided, decode_opened, opened_key, parts_of
 from perdure.core.payload import encode_body
-from perdure.core.runs import PAUSED, WAKING, end_key
+from perdure.core.runs import DECIDED, PAUSED, RUNNING, WAKING, end_key
 from perdure.core.threads import ThreadPatch, ThreadQuery, ThreadRow
 from perdure.core.times import to_datetime
+from perdure.core.writes import Appended
 from perdure.runtime.decisions import Decision, Pause, decision_of, pause_of
+from perdure.runtime.questions import open_questions
 from perdure.runtime.runtime import Runtime
 
-_KINDS = (EntryKind.PAUSE_OPENED, EntryKind.PAUSE_DECIDED)
+_ASKING = (PAUSED, DECIDED)  # one of several questions may be decided, and the others wait
+
+
+class Answer(NamedTuple):
+    """What somebody decides."""
+
+    pause: str
+    approved: bool
+    by: str
+    args: Any = None
+    answer: Any = None
+    version: int | None = None  # of the question as they saw it
 
 
 class Answers:
@@ -39,45 +53,50 @@ class Answers:
 
     async def open(self, namespace: str, user: str | None, shown: Any, limit: int) -> list[Pause]:
         """The questions that wait, of the threads that changed last first."""
-        query = ThreadQuery(namespace=namespace, user=user, status=PAUSED, limit=limit)
-        rows = await self._storage.threads(query)
+        queries = [ThreadQuery(namespace=namespace, user=user, status=each, limit=limit) for each in _ASKING]
+        rows = [row for query in queries for row in await self._storage.threads(query)]
+        rows.sort(key=lambda row: (row.updated, row.uid), reverse=True)
         return [pause for row in rows for pause in await self.of(row, shown(row.key.user))][:limit]
 
     async def of(self, row: ThreadRow, user: Any) -> list[Pause]:
         """The open questions of the newest run of a thread."""
-        entries = await self._storage.entries(row.key, after=max(row.run - 1, 0), kinds=_KINDS)
-        opened = {}
-        for entry in entries:
-            if entry.kind is EntryKind.PAUSE_OPENED:
-                asked = told(row.key.id, entry, decode_opened)
-                opened[asked.pause] = pause_of(row.key.id, user, entry, asked)
-            else:
-                opened.pop(told(row.key.id, entry, decode_decided).pause, None)
-        return list(opened.values())
+        found = await open_questions(self._storage, row)
+        return [pause_of(row.key.id, user, each.entry, each.opened) for each in found]
 
-    async def decide(
-        self, namespace: str, pause: str, *, approved: bool, by: str | None, args: Any, answer: Any, version: int | None
-    ) -> tuple[ThreadRow, Decision]:
+    async def decide(self, namespace: str, answer: Answer) -> Decision:
         """Keep a decision, and wake whoever goes on with the run.
 
-        Raises `NotFoundError`, `PauseClosedError` naming the first decision, `VersionConflictError` when the caller
-        saw another question than the one that stands.
+        Raises `NotFoundError`, `PauseClosedError` naming the first decision or the deadline, `NotAllowedError`,
+        `InvalidAnswerError`, `VersionConflictError` when the caller saw another question than the one that stands.
         """
-        row, place, opened, asked_at = await self._found(namespace, pause)
-        if version is not None and version != asked_at:
-            raise VersionConflictError(row.key.id, version, asked_at)
+        row, place, opened, asked_at = await self._found(namespace, answer.pause)
+        if answer.version is not None and answer.version != asked_at:
+            raise VersionConflictError(row.key.id, answer.version, asked_at)
         await self._refuse_over(row, place, opened)
-        kept = Raw(encode(args, root="args"))
-        decided = Decided(pause, approved, by, args is not None, kept, Raw(encode(answer, root="answer")))
-        entry = self._runtime.engine.entry(EntryKind.PAUSE_DECIDED, encode_body(decided), by)
-        request = Request(key=decided_key(place), actor=by, uid=row.uid, patch=self._woken(row))
+        if opened.is_expired(self._runtime.clock.now()):
+            await self.expire(row, opened)
+            raise await self._closed(row, place, opened)
+        decided = _checked(opened, answer)
+        entry = self._runtime.engine.entry(EntryKind.PAUSE_DECIDED, encode_body(decided), answer.by)
+        done = await self._kept(row, place, entry, self._woken(row, self._runtime.clock.now()))
+        if done is None:
+            raise await self._closed(row, place, opened)
+        return decision_of(opened, done.row.updated, decided)
+
+    async def expire(self, row: ThreadRow, opened: Opened) -> None:
+        """Nobody answered in time: it is denied, since the deadline."""
+        body = encode_body(Decided(opened.pause, False, expired=True))
+        entry = self._runtime.engine.entry(EntryKind.PAUSE_DECIDED, body, None)
+        await self._kept(row, shown(opened.call.id), entry, self._woken(row, opened.deadline))
+
+    async def _kept(self, row: ThreadRow, place: str, entry: NewEntry, patch: ThreadPatch) -> Appended | None:
+        """Write a decision; None when there is one already."""
+        request = Request(key=decided_key(place), actor=entry.actor, uid=row.uid, patch=patch)
         try:
             done = await self._runtime.engine.speak(row.key, [entry], request)
         except KeyReusedError:
-            raise await self._closed(row, place, opened) from None
-        if done.again:
-            raise await self._closed(row, place, opened)
-        return done.row, decision_of(opened, done.row.updated, decided)
+            return None
+        return None if done.again else done
 
     async def _refuse_over(self, row: ThreadRow, place: str, opened: Opened) -> None:
         """A question of a run that is over cannot be answered any more."""
@@ -88,10 +107,12 @@ class Answers:
             raise await self._closed(row, place, opened)
         raise PauseClosedError(opened.pause, "the end of its run", False, to_datetime(end.micros).isoformat())
 
-    def _woken(self, row: ThreadRow) -> ThreadPatch:
+    def _woken(self, row: ThreadRow, at: int) -> ThreadPatch:
         """A run of a handler is due at once; the code of a block comes back when it comes back."""
-        due = row.agent is not None and row.status in WAKING
-        return ThreadPatch(wake_at=self._runtime.clock.now()) if due else ThreadPatch()
+        if row.status not in WAKING:
+            return ThreadPatch()
+        status = None if row.status == RUNNING else DECIDED
+        return ThreadPatch(status=status, wake_at=at if row.agent is not None else 0)
 
     async def _found(self, namespace: str, pause: str) -> tuple[ThreadRow, str, Opened, int]:
         parts = parts_of(pause) if isinstance(pause, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -108,4 +129,20 @@ class Answers:
         if entry is None:
             return PauseClosedError(opened.pause, None, False, "an unknown time")
         first = decision_of(opened, entry.micros, told(row.key.id, entry, decode_decided))
-        return PauseClosedError(opened.pause, first.by, first.approved, to_datetime(entry.micros).isoformat())
+        by, at = ("its deadline", opened.deadline) if first.expired else (first.by, entry.micros)
+        return PauseClosedError(opened.pause, by, first.approved, to_datetime(at).isoformat())
+
+
+def _checked(opened: Opened, answer: Answer) -> Decided:
+    """The decision as it is kept; raise when this person may not decide, or what they say does not fit."""
+    if opened.who and answer.by not in opened.who:
+        raise NotAllowedError(opened.pause, answer.by, opened.who)
+    said = plain(answer.answer)
+    why = problem(opened.expects, said) if answer.approved else None
+    if why is None and answer.args is not None and opened.shape:
+        why = misfit(opened.form, plain(answer.args), "args")
+    if why is not None:
+        raise InvalidAnswerError(opened.pause, why)
+    edited = answer.args is not None
+    kept = Raw(encode(answer.args, root="args"))
+    return Decided(opened.pause, answer.approved, answer.by, edited, kept, Raw(encode(said, root="answer")))

@@ -1,19 +1,55 @@
-"""Whether a tool needs somebody's approval, and asking for it."""
+"""Asking for a person's word before a tool runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from perdure.core.approval import needs_approval
+from perdure.core.calls import Call, key_digest
+from perdure.core.errors import ToolDeniedError
+from perdure.core.templates import filled
+from perdure.runtime.pausing import Question, ask, standing
+from perdure.runtime.scope import Scope
+
 if TYPE_CHECKING:
-    from perdure.runtime.decisions import Decision
+    from perdure.runtime.calling import Asked
+    from perdure.runtime.options import Options
     from perdure.runtime.run import Run
 
+_PLACED = "args"  # what arguments without a name are called
+_MOST = 500  # characters of an argument in a question
 
-async def approve(
-    run: Run, tool_name: str, args: Mapping[str, Any], *, required: bool, prompt: str | None
-) -> Decision | None:
-    """The decision about a tool that an agent wants to run; None when nobody has to be asked."""
-    if not required:
-        return None
-    return await run.pause(tool_name, ask=prompt or f"Run {tool_name}?", args=args)
+
+async def approved(run: Run, scope: Scope, call: Call, options: Options, asked: Asked, *, begun: bool) -> Asked:
+    """The call as somebody approved it, maybe with other arguments; as it is where nobody has to be asked.
+
+    Once asked, the answer holds, whatever an operator asks for by now: a tool that was begun with edited arguments is
+    tried again with those. Raises `ToolDeniedError`.
+    """
+    inside = Scope(run, call.id, scope)
+    inside.free = True  # an operator may ask for approval that the log knows nothing of
+    # Not called a pause: it is asked around the tool, and must not stand where the tool's own first call is expected.
+    place = inside.call(f"approval {asked.name}", key_digest(asked.name))
+    needed = needs_approval(run.runtime.approvals, asked.name, required=options.require_approval)
+    if (begun or not needed) and await standing(run, place) is None:
+        return asked
+    decision = await ask(run, inside, place, _asks(run, options, asked))
+    if not decision:
+        raise ToolDeniedError(asked.name, decision.by, decision.answer)
+    return _with(asked, dict(decision.args))
+
+
+def _asks(run: Run, options: Options, asked: Asked) -> Question:
+    prompt = options.approval_prompt
+    text = f"Run {asked.name}?" if prompt is None else filled(prompt, asked.named, longest=_MOST)
+    latest = run.runtime.patience(run.runtime.clock.now())
+    return Question(asked.name, text, _shown(asked), deadline=latest, shape=options.shape)
+
+
+def _shown(asked: Asked) -> dict[str, Any]:
+    return {**({_PLACED: list(asked.args)} if asked.args else {}), **asked.named}
+
+
+def _with(asked: Asked, args: dict[str, Any]) -> Asked:
+    placed = args.pop(_PLACED, asked.args) if asked.args else ()
+    return asked._replace(args=tuple(placed), named=args)

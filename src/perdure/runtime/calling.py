@@ -26,6 +26,7 @@ from perdure.core.errors import EffectUnverifiedError, InvalidInputError, Unsupp
 from perdure.core.identity import check_id
 from perdure.core.registry import register
 from perdure.core.resume import wait_before
+from perdure.runtime.approving import approved
 from perdure.runtime.failures import failure_of, told_again
 from perdure.runtime.journal import Recorded
 from perdure.runtime.options import Options, returned
@@ -100,6 +101,7 @@ async def call_tool(run: Run, options: Options, asked: Asked) -> Any:
             return _value(found.outcome.value, options)
         if found.failure is not None:
             raise told_again(found.failure)
+        asked = await approved(run, scope, call, options, asked, begun=bool(found.attempt))
         attempts = _Attempts(run, scope, call, options, asked, _TOOL, found.attempt)
         if run.elsewhere is not None and run.elsewhere.effects != "real":
             return await _rerun(attempts, run.elsewhere)

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from perdure.core.answers import Expects
 from perdure.core.codec import decode, decode_known
 from perdure.core.entries import Entry
 from perdure.core.pauses import Decided, Opened
@@ -20,15 +21,16 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     approved: bool
     args: Any = None  # those that were asked about, or as the approver edited them
     answer: Any = None
-    by: str | None = None
+    by: str | None = None  # None when the deadline decided
     at: datetime | None = None
+    expired: bool = False  # nobody decided until the deadline
 
     def __bool__(self) -> bool:
         return self.approved
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True):
-    """A question that waits for somebody, or was answered."""
+    """A question that waits for somebody."""
 
     id: str
     name: str
@@ -39,6 +41,11 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     version: int  # of its entry
     at: datetime
+    expects: str = "approval"  # "approval", "choice", "text", "form" or "external"
+    choices: tuple[str, ...] = ()
+    schema: dict[str, Any] | None = None  # of a form
+    who: tuple[str, ...] = ()  # may answer; empty for anybody
+    deadline: datetime | None = None
     status: str = "open"
     decision: Decision | None = None
 
@@ -47,14 +54,17 @@ def decision_of(opened: Opened, micros: int, decided: Decided) -> Decision:
     """The decision that stands in the log since a time."""
     args, answer = decode(bytes(decided.args_of(opened))), decode(bytes(decided.answer))
     return Decision(
-        pause=opened.pause, approved=decided.approved, args=args, answer=answer, by=decided.by, at=to_datetime(micros)
+        pause=opened.pause, approved=decided.approved, args=args, answer=answer, by=decided.by, at=to_datetime(micros),
+        expired=decided.expired,
     )  # fmt: skip
 
 
 def pause_of(thread: str, user: Any, entry: Entry, opened: Opened) -> Pause:
     """A question that stands in the log."""
-    args = decode_known(bytes(opened.args))
+    expects: Expects = opened.expects
     return Pause(
-        id=opened.pause, name=opened.name, ask=opened.ask, args=args, thread=thread, user=user, run=opened.call.run,
-        version=entry.version, at=to_datetime(entry.micros),
+        id=opened.pause, name=opened.name, ask=opened.ask, args=decode_known(bytes(opened.args)), thread=thread,
+        user=user, run=opened.call.run, version=entry.version, at=to_datetime(entry.micros), expects=expects.kind,
+        choices=expects.choices, schema=expects.form or None, who=opened.who,
+        deadline=to_datetime(opened.deadline) if opened.deadline else None,
     )  # fmt: skip

@@ -56,7 +56,8 @@ async def let_go(run: Run, why: Unwinding) -> None:
     if run.journal.status != why.status:
         entry = run.journal.entry(EntryKind.THREAD_CHANGED, {"status": why.status})
         await run.journal.write([entry], patch=ThreadPatch(status=why.status))
-    await run.runtime.leases.release(run.journal.held, why.wake_at)
+    looks = [why.wake_at, await run.runtime.attending.next_look(run)]
+    await run.runtime.leases.release(run.journal.held, min((each for each in looks if each), default=None))
 
 
 async def cut_off(run: Run) -> None:

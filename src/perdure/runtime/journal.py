@@ -25,7 +25,7 @@ from perdure.core.checkpoint import CheckpointMark
 from perdure.core.entries import Entry, EntryKind, NewEntry
 from perdure.core.errors import LeaseLostError
 from perdure.core.identity import ThreadKey
-from perdure.core.pauses import decode_opened
+from perdure.core.pauses import Opened, decode_opened
 from perdure.core.payload import encode_body
 from perdure.core.runs import decode_ended
 from perdure.core.threads import NO_PATCH, ThreadPatch
@@ -133,9 +133,16 @@ class Journal:
         elif entry.kind in _RESULTS:
             self._note_outcome(told(self.key.id, entry, decode_outcome))
         elif entry.kind is EntryKind.PAUSE_OPENED:
-            self._went_on(told(self.key.id, entry, decode_opened).call)
+            self._note_pause(told(self.key.id, entry, decode_opened))
         else:
             self._note_intent(told(self.key.id, entry, decode_intent))
+
+    def _note_pause(self, opened: Opened) -> None:
+        """Code that does not ask any more what it asked must not go past that question."""
+        call = opened.call
+        self._went_on(call)
+        if call.in_sequence and opened.is_by_code:
+            self._places[call.parent, call.at] = call
 
     def _note_break(self, entry: Entry) -> None:
         """The code stopped there. A failure that stopped it is not final, whatever was done about it in between."""

@@ -32,6 +32,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     returns: Any = None
     repeatable: bool = False
     unverified: Policy = "ask"
+    require_approval: bool = False
+    approval_prompt: str | None = None  # "Execute: {command}?"
+    shape: str = ""  # the JSON schema of its arguments, where it is known
 
 
 DEFAULTS = Options()
@@ -45,13 +48,16 @@ def options_of(
     returns: Callable[..., Any] | None = None,
     repeatable: bool = False,
     unverified: Policy = "ask",
+    require_approval: bool = False,
+    approval_prompt: str | None = None,
 ) -> Options:
     """The options that these words ask for; raise `InvalidInputError` for what cannot be."""
     if unverified not in _POLICIES:
         raise InvalidInputError(f'unverified must be "ask", "tell" or "fail", not {unverified!r}')
     return Options(
         retry=_retry(retry), timeout=_seconds(timeout), key=key, returns=returns, repeatable=bool(repeatable),
-        unverified=unverified,
+        unverified=unverified, require_approval=bool(require_approval or approval_prompt),
+        approval_prompt=approval_prompt,
     )  # fmt: skip
 
 

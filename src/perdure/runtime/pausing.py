@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import Raw
 
 from perdure.core.calls import Call, Intent, key_digest, shown, told
 from perdure.core.checkpoint import CheckpointMark
 from perdure.core.codec import decode, encode_result
-from perdure.core.entries import EntryKind
-from perdure.core.errors import RunFinishedError
+from perdure.core.entries import Entry, EntryKind
+from perdure.core.errors import KeyReusedError, RunFinishedError
 from perdure.core.identity import check_id
-from perdure.core.pauses import Opened, decided_key, decode_decided, decode_opened, opened_key, pause_id
+from perdure.core.pauses import Decided, Opened, decided_key, decode_decided, decode_opened, opened_key, pause_id
 from perdure.core.runs import PAUSED
 from perdure.core.threads import ThreadPatch
 from perdure.runtime.decisions import Decision, decision_of
+from perdure.runtime.expecting import Expected, as_expected
 from perdure.runtime.scope import Scope
 from perdure.runtime.unwinding import Unwinding
 
@@ -23,12 +25,33 @@ if TYPE_CHECKING:
     from perdure.runtime.run import Run
 
 
-async def pause(run: Run, name: str, ask: str, args: dict[str, Any]) -> Decision:
+class Question(NamedTuple):
+    """What is asked."""
+
+    name: str
+    ask: str
+    args: Any
+    expected: Expected = Expected()
+    who: tuple[str, ...] = ()
+    deadline: int = 0  # microseconds; 0 for none
+    shape: str = ""  # the JSON schema of the arguments, where it is known
+
+
+async def pause(run: Run, question: Question) -> Decision:
     """Open a pause, or return the decision about it."""
     scope = run.scope
-    call = scope.call(f"pause {check_id(name, 'the name of a pause')}", key_digest(name))
+    name = check_id(question.name, "the name of a pause")
+    call = scope.call(f"pause {name}", key_digest(name))
+    return await ask(run, scope, call, question)
+
+
+async def ask(run: Run, scope: Scope, call: Call, question: Question) -> Decision:
+    """Open a pause at a place, or return the decision about it."""
     try:
-        return await _asked(run, scope, call, name, ask, args)
+        entry = await standing(run, call)
+        if entry is None:
+            await run.find(call, scope)  # code that changed meanwhile is told before anybody is asked
+        return await _asked(run, scope, call, question, entry)
     finally:
         scope.settle()
 
@@ -37,36 +60,62 @@ async def ask_about(run: Run, call: Call, intent: Intent, why: Literal["unverifi
     """Ask whether a tool that may have run, or that a run that is done again comes to, is to be run."""
     key = run.effect_key(call.id)
     scope = Scope(run, call.id, run.scope)
-    question = scope.call(why, key_digest(intent.attempt))
+    place = scope.call(why, key_digest(intent.attempt))
     happened = "may have run" if why == "unverified" else "has no recorded result"
-    ask = f"{why}: {call.name} {happened}, key {key}. Approve: run it; deny: the answer is its result"
-    return await _asked(run, scope, question, f"{why} {call.name}", ask, decode(bytes(intent.arguments)))
+    again = "run it again" if why == "unverified" else "run it"
+    ask = f"{why}: {call.name} {happened}, key {key}. Approve: {again}; deny: the answer is its result"
+    question = Question(f"{why} {call.name}", ask, decode(bytes(intent.arguments)))
+    return await _asked(run, scope, place, question, await standing(run, place))
 
 
-async def _asked(run: Run, scope: Scope, call: Call, name: str, ask: str, args: Any) -> Decision:
-    key, place = run.journal.key, shown(call.id)
-    entry = await run.keyed(opened_key(place)) if run.resumed else None
+async def standing(run: Run, call: Call) -> Entry | None:
+    """The question as it was asked before."""
+    return await run.keyed(opened_key(shown(call.id))) if run.resumed else None
+
+
+async def _asked(run: Run, scope: Scope, call: Call, question: Question, entry: Entry | None) -> Decision:
+    place = shown(call.id)
     if entry is None:
-        if run.over:
-            raise RunFinishedError(run.id, f"pause {name!r}")
-        await _open(run, call, name, ask, args)
+        opened = await _open(run, call, question)
     else:
-        opened = told(key.id, entry, decode_opened)
-        answer = await run.keyed(decided_key(place))
+        opened = told(run.journal.key.id, entry, decode_opened)
+        answer = await run.keyed(decided_key(place)) or await _expiry(run, place, opened)
         if answer is not None:
-            return decision_of(opened, answer.micros, told(key.id, answer, decode_decided))
+            return as_expected(run, opened, question, _decision(run, opened, answer))
     run.paused = True
+    run.questions.append(opened)
     await run.runtime.settled(run, scope)
     raise Unwinding(PAUSED)
 
 
-async def _open(run: Run, call: Call, name: str, ask: str, args: Any) -> None:
+def _decision(run: Run, opened: Opened, answer: Entry) -> Decision:
+    return decision_of(opened, answer.micros, told(run.journal.key.id, answer, decode_decided))
+
+
+async def _expiry(run: Run, place: str, opened: Opened) -> Entry | None:
+    """A question that nobody answered in time is denied, whoever finds out first."""
+    if not opened.is_expired(run.runtime.clock.now()):
+        return None
+    entry = run.journal.entry(EntryKind.PAUSE_DECIDED, Decided(opened.pause, False, expired=True))
+    with suppress(KeyReusedError):  # somebody decided at the same moment
+        await run.journal.write([entry], key=decided_key(place))
+    return await run.keyed(decided_key(place))
+
+
+async def _open(run: Run, call: Call, question: Question) -> Opened:
     """The question, the status and a checkpoint of the state, where there is one, in one write."""
+    if run.over:
+        raise RunFinishedError(run.id, f"pause {question.name!r}")
     journal, place = run.journal, shown(call.id)
-    opened = Opened(pause_id(journal.uid, place), call, name, ask, Raw(encode_result(args)))
+    opened = Opened(
+        pause_id(journal.uid, place), call, question.name, question.ask, Raw(encode_result(question.args)),
+        question.expected.recorded, question.who, question.deadline, question.shape,
+    )  # fmt: skip
     entries = [journal.entry(EntryKind.PAUSE_OPENED, opened)]
     mark = None
     if journal.state_version:
-        mark = CheckpointMark(id=journal.engine.ids.checkpoint(), kind="pause", status=PAUSED, note=ask[:200])
+        mark = CheckpointMark(id=journal.engine.ids.checkpoint(), kind="pause", status=PAUSED, note=question.ask[:200])
         entries.append(journal.entry(EntryKind.CHECKPOINT_SAVED, mark))
     await journal.write(entries, key=opened_key(place), patch=ThreadPatch(status=PAUSED), mark=mark)
+    run.runtime.attending.asked(journal.key)
+    return opened

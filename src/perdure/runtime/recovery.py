@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from perdure.core.errors import LeaseHeldError, LeaseLostError, NotFoundError
+from perdure.core.taking_up import ATTENDED, taken_up
 from perdure.core.threads import ThreadRow
 from perdure.runtime.executing import Executor, Handlers
 from perdure.runtime.leases import SECOND
@@ -16,6 +17,7 @@ from perdure.runtime.owner import is_dead
 from perdure.runtime.runtime import Runtime
 
 _PAGE = 1000
+_LATE = 2 * 3600.0  # seconds: the next round of attempts to tell somebody is never further ahead
 RESUME = Wanted(only_resume=True)
 
 
@@ -31,28 +33,51 @@ class Recovery:
 
     def __init__(self, runtime: Runtime, executor: Executor, handlers: Handlers, namespace: str) -> None:
         self._runtime = runtime
+        self._which = taken_up(runtime.recovery_policy, runtime.clock.now())
         self._executor = executor
         self._handlers = handlers
+        self._attended: set[str] = set()
         self._namespace = namespace
 
     async def due(self, limit: int = _PAGE) -> list[ThreadRow]:
         """Threads with a run of a handler that is known here, whose timer or lease ran out; oldest first."""
         now = self._runtime.clock.now()
-        return await self._runtime.storage.due(self._namespace, now, limit, self._handlers.names)
+        return await self._runtime.storage.due(self._namespace, now, limit, self._handlers.names, which=self._which)
 
     async def orphans(self) -> list[ThreadRow]:
         """Threads whose owner died on this machine: nobody has to wait for their leases."""
         now, ahead = self._runtime.clock.now(), int(2 * self._runtime.leases.ttl * SECOND)
-        rows = await self._runtime.storage.due(self._namespace, now, _PAGE, self._handlers.names, ahead=ahead)
+        rows = await self._runtime.storage.due(
+            self._namespace, now, _PAGE, self._handlers.names, ahead=ahead, which=self._which
+        )
         return [row for row in rows if row.lease_owner is not None and is_dead(row.lease_owner)]
+
+    async def asked(self, limit: int = _PAGE, ahead: float = 0.0) -> list[ThreadRow]:
+        """Threads with questions that somebody has to look after: their notification, their deadline."""
+        now = self._runtime.clock.now()
+        return await self._runtime.storage.due(
+            self._namespace, now, limit, ahead=int(ahead * SECOND), which=ATTENDED
+        )  # fmt: skip
+
+    async def attend(self, row: ThreadRow, *, eager: bool = False) -> bool:
+        """Look after the questions of a thread; say whether its run has to go on here for another reason."""
+        return await self._runtime.attending.attend(row, eager=eager) and row.agent in self._handlers.names
 
     async def sweep(self, concurrency: int) -> list[Tried]:
         """Take up everything that is due now, so many at once, and wait until it came as far as it goes."""
         tried: dict[str, Tried] = {}
-        while rows := [row for row in [*await self.due(), *await self.orphans()] if row.uid not in tried]:
+        while rows := [row for row in await self._everything() if row.uid not in tried]:
             for done in await self._all(list({row.uid: row for row in rows}.values()), concurrency):
                 tried[done.row.uid] = done
         return list(tried.values())
+
+    async def _everything(self) -> list[ThreadRow]:
+        """What is due; that people were not told of a question is made up for at once."""
+        late = _LATE if self._runtime.webhooks else 0.0
+        asked = [row for row in await self.asked(ahead=late) if row.uid not in self._attended]
+        self._attended |= {row.uid for row in asked}
+        others = [row for row in asked if await self.attend(row, eager=True)]
+        return [*others, *await self.due(), *await self.orphans()]
 
     async def _all(self, rows: Sequence[ThreadRow], concurrency: int) -> list[Tried]:
         turn = asyncio.Semaphore(concurrency)
@@ -66,7 +91,7 @@ class Recovery:
     async def in_turn(self) -> list[Tried]:
         """The same for synchronous callers: one after the other."""
         tried: dict[str, Tried] = {}
-        while rows := [row for row in [*await self.due(), *await self.orphans()] if row.uid not in tried]:
+        while rows := [row for row in await self._everything() if row.uid not in tried]:
             tried |= {row.uid: await self.take_up(row) for row in rows}
         return list(tried.values())
 

@@ -13,13 +13,15 @@ from perdure.core.entries import Entry
 from perdure.core.errors import InvalidInputError, RunDivergedError, RunFinishedError
 from perdure.core.identity import check_id
 from perdure.core.model_calls import Requests
+from perdure.core.pauses import Opened
 from perdure.core.runs import WAITING, Current
 from perdure.core.times import to_datetime
 from perdure.runtime.calling import Asked, call_step, call_tool
+from perdure.runtime.expecting import Deadline, expected, people, until
 from perdure.runtime.journal import NOTHING, Journal, Recorded
 from perdure.runtime.leases import SECOND
 from perdure.runtime.options import DEFAULTS, Options, Policy, Retry, options_of
-from perdure.runtime.pausing import pause
+from perdure.runtime.pausing import Question, pause
 from perdure.runtime.scope import SCOPE, Scope
 from perdure.runtime.unwinding import Unwinding
 from perdure.runtime.writing import Writing
@@ -62,6 +64,7 @@ class Run(Writing):
         self.handled = handled  # a handler can be called again at any time
         self.attempt = 1  # how many times it was tried without getting on
         self.paused = False
+        self.questions: list[Opened] = []  # that it waits for
         self.result: Any = decode(bytes(current.end.value)) if over and current.end else None
         self.under_way: set[Scope] = set()
         self.waiting: list[Scope] = []  # where the code lets go
@@ -127,23 +130,41 @@ class Run(Writing):
         returns: Callable[..., Any] | None = None,
         repeatable: bool = False,
         unverified: Policy = "ask",
+        require_approval: bool = False,
+        approval_prompt: str | None = None,
     ) -> Bound:
         """Say how the next step or tool is run: `await run.options(retry=3, timeout=20).step("fetch", fetch, url)`.
 
         `key` finds it again instead of its arguments, `returns` is the type to give back, a `repeatable` tool is run
-        again without asking, `unverified` is what to do about one that may have run: "ask", "tell" or "fail".
+        again without asking, `unverified` is what to do about one that may have run: "ask", "tell" or "fail". With
+        `require_approval` a person is asked before a tool runs, in the words of `approval_prompt` ("Run: {command}?").
         """
         given = options_of(
-            retry=retry, timeout=timeout, key=key, returns=returns, repeatable=repeatable, unverified=unverified
-        )
+            retry=retry, timeout=timeout, key=key, returns=returns, repeatable=repeatable, unverified=unverified,
+            require_approval=require_approval, approval_prompt=approval_prompt,
+        )  # fmt: skip
         return Bound(self, given)
 
-    async def pause(self, name: str, *, ask: str, args: Mapping[str, Any] | None = None) -> Decision:
+    async def pause(
+        self,
+        name: str,
+        *,
+        ask: str,
+        args: Mapping[str, Any] | None = None,
+        expects: Any = None,
+        who: str | Sequence[str] | None = None,
+        deadline: Deadline | None = None,
+    ) -> Decision:
         """Ask a person, and let go of the thread until somebody decided; then the run goes on with the decision.
 
-        The code is left by an exception that no `except Exception` catches, and entered again after the decision.
+        `expects` is the answer that is asked for beside yes or no: a list of choices, `str` for a text, a type or a
+        JSON schema for a form, `Any` for a result from elsewhere. `who` may answer: one name or several. When nobody
+        did until the `deadline`, it is denied. The code is left by an exception that no `except Exception` catches,
+        and entered again after the decision; raises `PauseChangedError` when it asks something else by then.
         """
-        return await pause(self, name, ask, dict(args or {}))
+        answer, now = expected(expects), self.runtime.clock.now()
+        latest = until(deadline, now) or self.runtime.patience(now)
+        return await pause(self, Question(name, ask, dict(args or {}), answer, people(who), latest))
 
     async def sleep(self, seconds: float | timedelta) -> None:
         """Wait, through restarts too: the time counts from the first call. A handler lets go of its thread for it."""

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perdure.checkpoints.engine import Engine
+from perdure.core.approval import patience
+from perdure.core.approvals import Approvals
 from perdure.core.ports import Clock, Randomness, Telemetry
+from perdure.core.recovery_policy import RecoveryPolicy
+from perdure.core.webhooks import Webhook
+from perdure.runtime.attending import Attending
 from perdure.runtime.leases import SECOND, TTL, Leases
 from perdure.runtime.signals import Signals
 from perdure.runtime.standing import Standing
@@ -34,10 +39,19 @@ class Runtime:
         self.leases = Leases(engine.storage, clock, randomness, ttl)
         self.standing = Standing(engine.storage)
         self.signals = Signals(self)
+        self.recovery_policy = RecoveryPolicy()
+        self.approvals = Approvals()
+        self.webhooks: tuple[Webhook, ...] = ()
+        self.attending = Attending(self)
 
     def in_seconds(self, seconds: float) -> int:
         """The time so many seconds from now."""
         return self.clock.now() + int(seconds * SECOND)
+
+    def patience(self, now: int) -> int:
+        """When a question that names no deadline expires; 0 for never."""
+        seconds = patience(self.approvals, self.recovery_policy)
+        return 0 if seconds is None else now + int(seconds * SECOND)
 
     async def settled(self, run: Run, scope: Scope) -> None:
         """Wait for the steps that are under way beside `scope`: they finish before a run lets go.

@@ -9,7 +9,7 @@ import msgspec
 from perdure.core.calls import decode_failure, decode_intent, decode_outcome, shown, told
 from perdure.core.codec import decode_known
 from perdure.core.entries import Entry, EntryKind
-from perdure.core.runs import CANCELLED, DEAD, FAILED, FINISHED, INTERRUPTED, PAUSED, Current, decode_ended
+from perdure.core.runs import CANCELLED, DEAD, DECIDED, FAILED, FINISHED, INTERRUPTED, PAUSED, Current, decode_ended
 from perdure.core.threads import ThreadRow
 from perdure.runtime.answering import Answers
 from perdure.runtime.infos import RunInfo, info_of
@@ -114,7 +114,7 @@ def _effects(thread_id: str, entries: list[Entry]) -> list[Effect]:
 
 
 def _next(thread: str, info: RunInfo, pauses: list[str]) -> list[str]:
-    if info.status == PAUSED and not pauses:  # decided, and nobody went on with it yet
+    if info.status == DECIDED:  # and nobody went on with it yet
         return [f'store.resume("{thread}")' if info.agent else f'store.thread("{thread}").run()']
     if info.status == PAUSED:
         return [f'store.decide("{pause}", approved=True, by="you")' for pause in pauses]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
+import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Protocol
 
-from perdure.core.errors import InvalidInputError
+from perdure.core.errors import InvalidInputError, PerdureError
 from perdure.runtime.keeping import Drive, Keeper, TaskKeeper, ThreadKeeper
 from perdure.runtime.leases import Held, Leases
 from perdure.storage.baton import all_laid_down
@@ -26,6 +29,17 @@ class Work(Protocol):
 
     def keep(self, leases: Leases, held: Held) -> Keeper: ...
 
+    def beside(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Begin something that nobody waits for, until the store is closed."""
+        ...
+
+    async def finish(self, seconds: float) -> None:
+        """Give what was begun beside so many seconds, then stop it."""
+        ...
+
+    @property
+    def in_place(self) -> bool: ...
+
     def drive(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Bring work of a plain function to its end; raise where that would hold up an event loop."""
         ...
@@ -33,6 +47,23 @@ class Work(Protocol):
 
 class OnLoop:
     """Awaits what can be awaited."""
+
+    in_place = False
+
+    def __init__(self) -> None:
+        self._beside: set[asyncio.Task[None]] = set()
+
+    def beside(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = asyncio.create_task(_quiet(job()))
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
+    async def finish(self, seconds: float) -> None:
+        if self._beside:
+            _, late = await asyncio.wait(self._beside, timeout=seconds)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
 
     async def call(self, job: Job, timeout: float | None) -> Any:  # noqa: ASYNC109
         async with asyncio.timeout(timeout):
@@ -53,8 +84,22 @@ class OnLoop:
 class InPlace:
     """Calls plain functions; other threads of the store go on meanwhile."""
 
+    in_place = True
+
     def __init__(self, drive: Drive) -> None:
         self._driven = drive
+        self._beside: list[threading.Thread] = []
+
+    def beside(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        thread = threading.Thread(target=lambda: self._driven(_quiet(job())), name="perdure beside", daemon=True)
+        self._beside = [*(each for each in self._beside if each.is_alive()), thread]
+        thread.start()
+
+    async def finish(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        with all_laid_down():
+            for thread in self._beside:
+                thread.join(max(0.0, end - time.monotonic()))
 
     def drive(self, work: Coroutine[Any, Any, Any]) -> Any:
         return self._driven(work)
@@ -75,6 +120,12 @@ class InPlace:
 
     def keep(self, leases: Leases, held: Held) -> Keeper:
         return ThreadKeeper(leases, held, self.drive)
+
+
+async def _quiet(work: Coroutine[Any, Any, None]) -> None:
+    """What is done beside a run never harms it: it is found in the log again, and done by whoever looks next."""
+    with suppress(PerdureError):
+        await work
 
 
 @lru_cache(1024)

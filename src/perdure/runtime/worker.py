@@ -15,6 +15,7 @@ from perdure.runtime.runtime import Runtime
 
 _POLL = 1.0  # seconds between two looks at timers and leases, which nobody announces
 _ORPHANS = 5.0  # … at owners that died on this machine
+_QUESTIONS = 50  # looked after at once
 _TROUBLE = 0.5  # seconds to wait for a storage that could not be reached
 
 
@@ -32,7 +33,8 @@ class Worker:
         self._poll = min(_POLL, runtime.leases.ttl / 3)
         self._stopping = asyncio.Event()
         self._running: dict[str, asyncio.Task[Tried]] = {}
-        self._looked_for_orphans = float("-inf")
+        self._attended: dict[str, asyncio.Task[None]] = {}  # a slow receiver of news must not hold up runs
+        self._looked_for_orphans = self._looked_at_questions = float("-inf")
         self._serving: asyncio.Task[None] | None = None
 
     @property
@@ -87,6 +89,7 @@ class Worker:
         try:
             for row in await self._due():
                 self._start(row)
+            await self._look_after_questions()
         except PerdureError as exc:
             self._runtime.telemetry.log("warning", "a worker cannot reach the storage", error=str(exc))
             await asyncio.sleep(_TROUBLE)
@@ -104,6 +107,24 @@ class Worker:
         fresh = {row.uid: row for row in rows if row.uid not in self._running}
         return list(fresh.values())[:room]
 
+    async def _look_after_questions(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._looked_at_questions < self._poll:
+            return
+        self._looked_at_questions = now
+        for row in await self._recovery.asked(_QUESTIONS + len(self._attended)):
+            if row.uid not in self._attended and len(self._attended) < _QUESTIONS:
+                self._attended[row.uid] = asyncio.create_task(self._attend(row), name=f"perdure pause {row.key.id}")
+
+    async def _attend(self, row: ThreadRow) -> None:
+        try:
+            if await self._recovery.attend(row) and row.uid not in self._running:
+                self._start(row)
+        except PerdureError as exc:
+            self._runtime.telemetry.log("warning", "a question was not looked after", thread=row.key.id, error=str(exc))
+        finally:
+            self._attended.pop(row.uid, None)
+
     def _start(self, row: ThreadRow) -> None:
         self._running[row.uid] = asyncio.create_task(self._recovery.take_up(row), name=f"perdure run {row.key.id}")
 
@@ -111,6 +132,8 @@ class Worker:
         self._running = {uid: task for uid, task in self._running.items() if not task.done()}
 
     async def _drain(self) -> None:
+        for task in list(self._attended.values()):
+            await _ended(task)  # whoever looks next does the rest
         tasks = list(self._running.values())
         if tasks:
             _, left = await asyncio.wait(tasks, timeout=self._grace)

@@ -19,7 +19,7 @@ from perdure.core.identity import ThreadKey
 from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected, Projection, Tallies
 from perdure.core.pruning import Record
 from perdure.core.seams import Seams
-from perdure.core.threads import Lease, ThreadQuery, ThreadRow
+from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Which
 from perdure.core.transfer import ThreadCopy
 from perdure.core.writes import Appended, Restored, Sizes, Snapshot, Write
 
@@ -266,12 +266,13 @@ class Storage(Protocol):
         ...
 
     async def due(
-        self, namespace: str, now: int, limit: int = 100, agents: Sequence[str] | None = None, *, ahead: int = 0
-    ) -> list[ThreadRow]:
+        self, namespace: str, now: int, limit: int = 100, agents: Sequence[str] | None = None, *, ahead: int = 0,
+        which: Which = ANY_STATUS,
+    ) -> list[ThreadRow]:  # fmt: skip
         """Threads whose lease ran out or whose timer did, oldest first, found by an index.
 
         With `agents`, only those whose agent is one of these; "" stands for threads without an agent. With `ahead`,
-        those too that will be due within so many microseconds.
+        those too that will be due within so many microseconds. `which` tells them apart by their status.
         """
         ...
 

@@ -19,7 +19,7 @@ from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected, Pr
 from perdure.core.ports import Silence, Telemetry
 from perdure.core.pruning import BLANK, Pruning, Record, check_current
 from perdure.core.seams import Rewind, Seams, check_there, within
-from perdure.core.threads import Lease, ThreadQuery, ThreadRow, is_among, is_due, listed
+from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Which, is_among, is_due, is_wanted, listed
 from perdure.core.transfer import ThreadCopy
 from perdure.core.writes import (
     Appended,
@@ -439,11 +439,12 @@ class MemoryStorage:
             return log.row
 
     async def due(
-        self, namespace: str, now: int, limit: int = 100, agents: Sequence[str] | None = None, *, ahead: int = 0
-    ) -> list[ThreadRow]:
+        self, namespace: str, now: int, limit: int = 100, agents: Sequence[str] | None = None, *, ahead: int = 0,
+        which: Which = ANY_STATUS,
+    ) -> list[ThreadRow]:  # fmt: skip
         with self._open():
             rows = [log.row for log in self._visible(namespace, None) if is_due(log.row, now + ahead)]
-            return sorted((row for row in rows if is_among(row, agents)), key=_due_at)[:limit]
+            return sorted((row for row in rows if is_among(row, agents) and is_wanted(row, which)), key=_due_at)[:limit]
 
     def watch(self, namespace: str) -> Watch:
         self._check_open()

@@ -82,13 +82,13 @@ def _add(standing: Thread, there: Thread, copy: ThreadCopy) -> None:
     standing.lines += there.lines[known:]
     marks = {row.entry: _seen_from(row, copy.row.key) for row in copy.checkpoints}
     standing.marks += [mark for at, mark in sorted(marks.items()) if at > known]
-    firsts = {id(outcome): first for _, first, outcome in there.written}
+    answers = {outcome.version: _answer(outcome, marks) for _, first, outcome in there.written if first > known}
     for write_id, first, outcome in there.written:
-        if first > known:
-            standing.written.append((write_id, first, _answer(outcome, marks)))
+        if outcome.version in answers:
+            standing.written.append((write_id, first, answers[outcome.version]))
     for key, (request, outcome) in there.done.items():
-        if firsts[id(outcome)] > known:
-            standing.done[key] = (request, _answer(outcome, marks))
+        if outcome.version in answers:
+            standing.done[key] = (request, answers[outcome.version])
 
 
 def _answer(outcome: Outcome, marks: dict[int, CheckpointRow]) -> Outcome:

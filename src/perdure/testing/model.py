@@ -22,7 +22,7 @@ from perdure.core.errors import (
     VersionConflictError,
 )
 from perdure.core.identity import ThreadKey
-from perdure.core.threads import Lease, ThreadQuery, ThreadRow
+from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Which
 from perdure.core.writes import Snapshot, Write
 from perdure.storage.contract import BLOB_GRACE
 
@@ -242,7 +242,7 @@ class Model:
 
     def release(self, key: ThreadKey, epoch: int, wake_at: int | None) -> None:
         row = self._leased(key, epoch)
-        self._change(key, lease_owner=None, lease_until=0, wake_at=row.wake_at if wake_at is None else wake_at)
+        self._change(key, lease_owner=None, lease_until=0, wake_at=_sooner(row.wake_at, wake_at))
 
     def _leased(self, key: ThreadKey, epoch: int) -> ThreadRow:
         row = self._thread(key).row
@@ -259,14 +259,19 @@ class Model:
         thread = self.threads[key]
         thread.row = msgspec.structs.replace(thread.row, **fields)
 
-    def due(self, namespace: str, now: int, agents: list[str] | None) -> list[tuple[int, ThreadKey]]:
+    def due(
+        self, namespace: str, now: int, agents: list[str] | None, which: Which = ANY_STATUS
+    ) -> list[tuple[int, ThreadKey]]:
         """When each due thread became due, oldest first."""
         found: list[tuple[int, ThreadKey]] = []
         for key, thread in self.threads.items():
             row = thread.row
             at = row.lease_until if row.lease_owner is not None else row.wake_at
             asked = agents is None or (row.agent or "") in agents
-            if key.namespace == namespace and at is not None and at <= now and asked:
+            asked = asked and (not which.statuses or row.status in which.statuses)
+            asked = asked and (bool(which.statuses) or row.status not in which.never)
+            left = row.status in which.left and at is not None and at < which.since
+            if key.namespace == namespace and at is not None and at <= now and asked and not left:
                 found.append((at, key))
         return sorted(found, key=lambda each: each[0])
 
@@ -323,9 +328,15 @@ class Model:
         return self.blobs[blob] <= now - BLOB_GRACE and not used
 
 
+def _sooner(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else min(one, other)
+
+
 def _patched(thread: Thread, write: Write, now: int) -> ThreadRow:
     changes = {name: getattr(write.patch, name) for name in write.patch.__struct_fields__}
     changes = {name: value for name, value in changes.items() if value is not None}
+    if changes.pop("if_status", thread.row.status) != thread.row.status:
+        changes.pop("wake_at", None)
     if changes.get("wake_at") == 0:
         changes["wake_at"] = None
     if write.epoch is not None:

@@ -16,7 +16,7 @@ from perdure.core.digest import GENESIS, verify_links
 from perdure.core.entries import EntryKind
 from perdure.core.errors import PerdureError
 from perdure.core.identity import ThreadKey
-from perdure.core.threads import NO_PATCH, ThreadPatch, ThreadQuery, ThreadRow
+from perdure.core.threads import ANY_STATUS, NO_PATCH, ThreadPatch, ThreadQuery, ThreadRow, Which
 from perdure.core.writes import Appended, Write
 from perdure.storage.contract import Storage
 from perdure.storage.drive import drive
@@ -39,7 +39,12 @@ METADATA: list[dict[str, Any]] = [{}, {"a": 1}, {"a": True}, {"a": 1.0}, {"$.x":
 PATCHES = [
     NO_PATCH,
     ThreadPatch(status="running", tags=("x",)),
+    ThreadPatch(wake_at=7 * SECOND, if_status="running"),
     ThreadPatch(agent="bot", wake_at=0, tags=(), metadata=encode({"a": 1})),
+]
+WHICH = [
+    *(ANY_STATUS, Which(statuses=("running", "x")), Which(never=("idle", "y"))),
+    *(Which(left=("running",)), Which(left=("idle", "running", "x"))),
 ]
 BLOBS = [blob_of("one"), blob_of("two")]
 TTL = 5 * SECOND
@@ -122,11 +127,12 @@ class Player(RuleBasedStateMachine):
     def same(self, work: Coroutine[Any, Any, Any], told: Callable[[], Any]) -> None:
         equal(*self.both(work, told))
 
-    @rule(agents=st.sampled_from([None, None, [""], ["bot"], ["bot", ""], []]))
-    def due(self, agents: list[str] | None) -> None:
+    @rule(agents=st.sampled_from([None, None, [""], ["bot"], ["bot", ""], []]), which=st.sampled_from(WHICH))
+    def due(self, agents: list[str] | None, which: Which) -> None:
         now = self.clock.now()
-        work = self.storage.due("", now, agents=agents)
-        answer, expected = self.both(work, lambda: self.model.due("", now, agents))
+        since = msgspec.structs.replace(which, since=now - TTL)
+        work = self.storage.due("", now, agents=agents, which=since)
+        answer, expected = self.both(work, lambda: self.model.due("", now, agents, since))
         assert answer is not None
         equal({row.key for row in answer}, {key for _, key in expected})
         times = [row.lease_until if row.lease_owner is not None else row.wake_at for row in answer]
@@ -150,7 +156,7 @@ class Player(RuleBasedStateMachine):
     def everything_is_equal(self) -> None:
         for key in {*KEYS, *self.model.threads}:
             self.verify(key)
-        self.due(None)
+        self.due(None, ANY_STATUS)
         listed = self.run(self.storage.threads(ThreadQuery(limit=99)))
         equal([plain(row) for row in listed], self.model.list_threads(ThreadQuery(limit=99)))
 

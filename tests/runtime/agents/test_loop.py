@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from perdure import EntryKind, Message, Perdure, Reply, ScriptedModel, Usage, sync, tool
-from perdure.errors import InvalidInputError, ModelError, RunFailedError, TurnLimitError, UnfinishedRunError
+from perdure.errors import (
+    InvalidAnswerError,
+    InvalidInputError,
+    ModelError,
+    RunFailedError,
+    TurnLimitError,
+    UnfinishedRunError,
+)
 from perdure.testing.clock import ManualClock
 from tests.checkpoints.places import PLACES, opened
 from tests.runtime.scenes import Killed
@@ -155,7 +162,7 @@ async def test_a_denied_tool_is_not_run_and_the_model_is_told_by_whom_and_why(st
     waits = await one.run("go", thread="t")
     await store.decide(waits.pauses[0], approved=False, by="ann", answer="too much")
     assert ((await one.resume("t")).text, RAN) == ("Then not.", [])
-    assert (await said(store))[2] == ("tool", "denied: refund was not run; ann said no: too much")
+    assert (await said(store))[2] == ("tool", "denied: refund was not run: denied by ann: too much")
 
 
 async def test_bad_arguments_are_told_to_the_model_and_nobody_is_asked_about_them(store: Any) -> None:
@@ -171,12 +178,13 @@ async def test_bad_arguments_are_told_to_the_model_and_nobody_is_asked_about_the
     ]
 
 
-async def test_arguments_that_an_approver_spoiled_are_told_to_the_model(store: Any) -> None:
+async def test_arguments_that_an_approver_spoils_are_refused_before_anything_runs(store: Any) -> None:
     one = agent(store, ("refund", {"amount": 5}), "done")
     waits = await one.run("go", thread="t")
-    await store.decide(waits.pauses[0], approved=True, by="ann", args={"amount": "five"})
-    assert (await one.resume("t")).text == "done"
-    assert (RAN, (await said(store))[2][1][:20]) == ([], "error: bad arguments")
+    with pytest.raises(InvalidAnswerError, match="amount"):
+        await store.decide(waits.pauses[0], approved=True, by="ann", args={"amount": "five"})
+    await store.decide(waits.pauses[0], approved=True, by="ann", args={"amount": 4})
+    assert ((await one.resume("t")).text, RAN) == ("done", [("refund", 4)])
 
 
 async def test_what_a_tool_raises_is_told_to_the_model_the_same_after_a_crash(store: Any) -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from perdure import Tool, tool
 from perdure.errors import InvalidInputError
-from perdure.runtime.agents.tool import filled
 
 
 @dataclasses.dataclass
@@ -118,20 +117,3 @@ def _unreadable(one: "Missing") -> None: ...  # type: ignore[name-defined]  # no
 def test_what_cannot_be_a_tool_is_refused_at_once(function: Any) -> None:
     with pytest.raises(InvalidInputError):
         Tool(function)
-
-
-@pytest.mark.parametrize(
-    ("template", "question"),
-    [
-        ("Execute: {command}?", "Execute: rm -r x?"),
-        ("{command.__class__} {command[0]} {missing} {} {0}", "{command.__class__} {command[0]} {missing} {} {0}"),
-        ("{command!r} {command:>9} {{command}}", "{command!r} {command:>9} {rm -r x}"),
-    ],
-)
-def test_a_question_names_arguments_and_looks_into_nothing(template: str, question: str) -> None:
-    assert filled(template, {"command": "rm -r x"}) == question
-
-
-def test_long_or_unprintable_arguments_are_cut_in_a_question() -> None:
-    assert len(filled("{text}", {"text": "x" * 10_000})) == 500
-    assert filled("{text}", {"text": "\0\ud800"}) == "\N{REPLACEMENT CHARACTER}?"

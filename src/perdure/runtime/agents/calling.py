@@ -8,19 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from perdure.core.calls import Call, key_digest, reason
-from perdure.core.errors import InvalidInputError, RunError, StepFailedError, StorageError
+from perdure.core.errors import InvalidInputError, RunError, StepFailedError, StorageError, ToolDeniedError
 from perdure.runtime.agents.conversation import result_of, shown_to_model
 from perdure.runtime.agents.listening import AgentEvent, tell
 from perdure.runtime.agents.model import ToolCall
-from perdure.runtime.approving import approve
 from perdure.runtime.calling import KEY, Asked, Unverified, call_tool
 from perdure.runtime.scope import SCOPE, Scope
 from perdure.runtime.unwinding import Unwinding, sorted_out
-from perdure.runtime.work import InPlace
 
 if TYPE_CHECKING:
     from perdure.runtime.agents.tool import Tool
-    from perdure.runtime.decisions import Decision
     from perdure.runtime.run import Run
 
 Face = Callable[["Run"], Any]  # the run as a tool is given it
@@ -41,7 +38,7 @@ class Caller:
         """
         places = [_place(run, turn, at) for at in range(len(calls))]
         work = [self._one(run, scope, turn, call) for (_, scope), call in zip(places, calls, strict=True)]
-        if isinstance(run.runtime.work, InPlace):
+        if run.runtime.work.in_place:
             ended: list[Any] = [await _to_its_end(each) for each in work]
         else:
             ended = await asyncio.gather(*map(_to_its_end, work))
@@ -66,22 +63,19 @@ class Caller:
         if tool is None:
             known = ", ".join(self._tools) or "none"
             return result_of(call, f"error: there is no tool {call.name!r}; there are: {known}", is_error=True)
-        wrong = _wrong(tool, call.args)
-        if wrong is not None:
-            return result_of(call, wrong, is_error=True)
-        question = tool.question(call.args)
-        decision = await approve(run, tool.name, call.args, required=tool.require_approval, prompt=question)
-        if decision is not None and not decision:
-            return result_of(call, _denied(tool, decision))
-        args = call.args if decision is None else decision.args
-        wrong = _wrong(tool, args)  # somebody may have edited them
-        return result_of(call, wrong, is_error=True) if wrong else await self._called(run, call, tool, dict(args))
+        try:
+            tool.parameters.convert(call.args)
+        except InvalidInputError as exc:
+            return result_of(call, f"error: bad arguments: {exc}", is_error=True)
+        return await self._called(run, call, tool, dict(call.args))
 
     async def _called(self, run: Run, call: ToolCall, tool: Tool, args: dict[str, Any]) -> Message:
         asked = Asked(tool.name, self._functions[tool.name], (), args)
         try:
             value = await call_tool(run, tool.options, asked)
             return result_of(call, shown_to_model(value.text if isinstance(value, Unverified) else value))
+        except ToolDeniedError as exc:
+            return result_of(call, f"denied: {exc}")
         except Exception as exc:
             if _is_ours(run, exc):
                 raise
@@ -124,20 +118,6 @@ def _is_ours(run: Run, exc: Exception) -> bool:
     return isinstance(exc, RunError) and not isinstance(exc, StepFailedError)
 
 
-def _wrong(tool: Tool, args: Any) -> str | None:
-    """What the model is told of arguments that the tool does not take."""
-    try:
-        tool.parameters.convert(args)
-    except InvalidInputError as exc:
-        return f"error: bad arguments: {exc}"
-    return None
-
-
-def _denied(tool: Tool, decision: Decision) -> str:
-    answer = "" if decision.answer is None else f": {shown_to_model(decision.answer)}"
-    return f"denied: {tool.name} was not run; {decision.by or 'somebody'} said no{answer}"
-
-
 def _prepared(tool: Tool, face: Face) -> Callable[..., Any]:
     """The function as a run calls it: with plain arguments, which it converts, and with what is filled in."""
     filled = tool.parameters.filled_in
@@ -148,7 +128,7 @@ def _prepared(tool: Tool, face: Face) -> Callable[..., Any]:
         run = scope.run if scope else None
         own = {"run": face(run) if run else None, KEY: key}
         ready = {**given, **{name: own[name] for name in filled}}
-        if run is None or isinstance(run.runtime.work, InPlace) or _is_async(tool.function):
+        if run is None or run.runtime.work.in_place or _is_async(tool.function):
             return tool.function(**ready)
         # A plain function would hold up the loop, and with it the lease that keeps others from running it too.
         return asyncio.to_thread(tool.function, **ready)

@@ -17,7 +17,6 @@ from perdure.runtime.calling import Asked
 from perdure.runtime.models import Question, ask_model
 from perdure.runtime.run import Run
 from perdure.runtime.triggering import Triggers
-from perdure.runtime.work import InPlace
 
 MODEL = "model"  # what its calls are called in the log
 
@@ -75,7 +74,7 @@ class AgentLoop:
 
     def __call__(self, run: Run) -> Any:
         work = run.runtime.work
-        return work.drive(self.run(run)) if isinstance(work, InPlace) else self.run(run)
+        return work.drive(self.run(run)) if work.in_place else self.run(run)
 
     async def run(self, run: Run) -> str:
         """The text that the model comes to; raise `TurnLimitError` when it does not."""
@@ -129,7 +128,7 @@ class _Answer:
         self._spec = spec
         self._run = run
         self._turn = turn
-        self.in_place = isinstance(run.runtime.work, InPlace)
+        self.in_place = run.runtime.work.in_place
         self.was_heard = False  # piece by piece, by whoever watches
 
     def whole(self, messages: Sequence[Said], /, **told: Any) -> Any:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypeVar, overload
 
-from perdure.core.calls import printable
+import msgspec
+from msgspec.structs import replace
+
 from perdure.core.errors import InvalidInputError
 from perdure.runtime.agents.model import ToolSchema
 from perdure.runtime.agents.schema import Parameters
@@ -16,8 +18,6 @@ from perdure.runtime.options import Policy, Retry, options_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_PLACE = re.compile(r"\{(\w+)\}")  # nothing but names: {a.b} or {a[0]} would look into objects
-_MOST = 500  # characters of an argument in a question
 
 
 class Tool:
@@ -41,9 +41,12 @@ class Tool:
         self.function = function
         self.name = _checked(name or getattr(function, "__name__", type(function).__name__))
         self.parameters = Parameters(function, self.name)
-        self.require_approval = require_approval
-        self.approval_prompt = approval_prompt
-        self.options = options_of(retry=retry, timeout=timeout, repeatable=repeatable, unverified=unverified)
+        options = options_of(
+            retry=retry, timeout=timeout, repeatable=repeatable, unverified=unverified,
+            require_approval=require_approval, approval_prompt=approval_prompt,
+        )  # fmt: skip
+        # Whoever decides may edit the arguments: the schema says which ones the tool takes.
+        self.options = replace(options, shape=msgspec.json.encode(self.parameters.schema).decode())
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         return self.function(*args, **named)
@@ -60,19 +63,6 @@ class Tool:
     def schema(self) -> ToolSchema:
         """The tool as a model is told of it."""
         return ToolSchema(name=self.name, description=self.description, parameters=self.parameters.schema)
-
-    def question(self, args: Mapping[str, Any]) -> str | None:
-        """The words in which somebody is asked for approval."""
-        return None if self.approval_prompt is None else filled(self.approval_prompt, args)
-
-
-def filled(template: str, args: Mapping[str, Any]) -> str:
-    """A template with the arguments that it names; names that are not there stay visible."""
-
-    def of(found: re.Match[str]) -> str:
-        return printable(str(args[found[1]]))[:_MOST] if found[1] in args else found[0]
-
-    return _PLACE.sub(of, template)
 
 
 @overload

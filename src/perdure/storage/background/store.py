@@ -21,7 +21,7 @@ from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected, Pr
 from perdure.core.ports import Silence, Telemetry
 from perdure.core.pruning import Record
 from perdure.core.seams import Seams
-from perdure.core.threads import Lease, ThreadQuery, ThreadRow
+from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Which
 from perdure.core.transfer import ThreadCopy
 from perdure.core.writes import (
     Appended,
@@ -362,10 +362,11 @@ class BackgroundStorage:
         await self._alone(key, lambda: self._inner.release(key, epoch, wake_at=wake_at))
 
     async def due(
-        self, namespace: str, now: int, limit: int = 100, agents: Sequence[str] | None = None, *, ahead: int = 0
-    ) -> list[ThreadRow]:
+        self, namespace: str, now: int, limit: int = 100, agents: Sequence[str] | None = None, *, ahead: int = 0,
+        which: Which = ANY_STATUS,
+    ) -> list[ThreadRow]:  # fmt: skip
         await self._wait()
-        return await self._inner.due(namespace, now, limit, agents, ahead=ahead)
+        return await self._inner.due(namespace, now, limit, agents, ahead=ahead, which=which)
 
     def watch(self, namespace: str) -> Watch:
         return self._inner.watch(namespace)

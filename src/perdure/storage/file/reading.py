@@ -11,7 +11,7 @@ from perdure.core.errors import EntryDamagedError
 from perdure.core.identity import ThreadKey
 from perdure.core.pruning import Record
 from perdure.core.seams import NO_SEAMS, Seams
-from perdure.core.threads import ThreadQuery, ThreadRow, is_among, is_due, listed
+from perdure.core.threads import ThreadQuery, ThreadRow, Which, is_among, is_due, is_wanted, listed
 from perdure.core.writes import Restored, Sizes, Snapshot, base_of
 from perdure.storage.file import files, forks, leases
 from perdure.storage.file.blobs import Blobs
@@ -198,13 +198,17 @@ def namespaces(logs: Logs) -> list[str]:
     return sorted({log.row.key.namespace for log in logs.all()})
 
 
-def due(logs: Logs, namespace: str, now: int, limit: int, agents: Sequence[str] | None) -> list[ThreadRow]:
+def due(
+    logs: Logs, namespace: str, now: int, limit: int, agents: Sequence[str] | None, which: Which
+) -> list[ThreadRow]:
     """The due of the contract: one small file is read per thread, a log only where that file says to look."""
     rows: list[ThreadRow] = []
     for folder in logs.folders():
         look_at = leases.read(logs.disk, folder, folder, 0).look_at
         row = _row(logs, folder) if look_at is not None and look_at <= now else None
-        if row is not None and row.key.namespace == namespace and is_due(row, now) and is_among(row, agents):
+        if row is None or row.key.namespace != namespace:
+            continue
+        if is_due(row, now) and is_among(row, agents) and is_wanted(row, which):
             rows.append(row)
     return sorted(rows, key=lambda row: leases.due_at(row) or 0)[:limit]
 

@@ -21,7 +21,7 @@ from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected, Pr
 from perdure.core.ports import Silence, Telemetry
 from perdure.core.pruning import Record
 from perdure.core.seams import Seams
-from perdure.core.threads import Lease, ThreadQuery, ThreadRow
+from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Which
 from perdure.core.transfer import ThreadCopy
 from perdure.core.writes import (
     Appended,
@@ -184,10 +184,11 @@ class FileStorage:
         return await self._port.run(lambda: writing.change_lease(self._logs, key, change))
 
     async def due(
-        self, namespace: str, now: int, limit: int = 100, agents: Sequence[str] | None = None, *, ahead: int = 0
-    ) -> list[ThreadRow]:
+        self, namespace: str, now: int, limit: int = 100, agents: Sequence[str] | None = None, *, ahead: int = 0,
+        which: Which = ANY_STATUS,
+    ) -> list[ThreadRow]:  # fmt: skip
         """Threads whose lease or timer ran out, oldest first; found by a scan of the small lease files."""
-        return await self._port.run(lambda: reading.due(self._logs, namespace, now + ahead, limit, agents))
+        return await self._port.run(lambda: reading.due(self._logs, namespace, now + ahead, limit, agents, which))
 
     def watch(self, namespace: str) -> Watch:
         return PollingWatch(self._port.pause)

@@ -18,7 +18,7 @@ from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected, Pr
 from perdure.core.ports import Clock, Randomness, Silence, Telemetry
 from perdure.core.pruning import Record
 from perdure.core.seams import Seams
-from perdure.core.threads import Lease, ThreadQuery, ThreadRow
+from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Which
 from perdure.core.transfer import ThreadCopy
 from perdure.core.writes import Appended, Restored, Sizes, Snapshot, Write
 from perdure.storage.contract import Migrate, Schema, Storage, Watch
@@ -256,9 +256,10 @@ class HotStorage:
         await self._inner.release(key, epoch, wake_at=wake_at)
 
     async def due(
-        self, namespace: str, now: int, limit: int = 100, agents: Sequence[str] | None = None, *, ahead: int = 0
-    ) -> list[ThreadRow]:
-        return await self._inner.due(namespace, now, limit, agents, ahead=ahead)
+        self, namespace: str, now: int, limit: int = 100, agents: Sequence[str] | None = None, *, ahead: int = 0,
+        which: Which = ANY_STATUS,
+    ) -> list[ThreadRow]:  # fmt: skip
+        return await self._inner.due(namespace, now, limit, agents, ahead=ahead, which=which)
 
     def watch(self, namespace: str) -> Watch:
         return self._inner.watch(namespace)

@@ -120,8 +120,10 @@ def _patched(patch: ThreadPatch) -> Iterator[Phrase]:
         "name": patch.name, "agent": patch.agent, "tags": tags, "status": patch.status, "attempts": patch.attempts,
         "metadata": metadata,
     }  # fmt: skip
+    if patch.wake_at is not None and patch.if_status is not None:
+        yield "wake_at = IF(status = ?, ?, wake_at)", (patch.if_status, patch.wake_at or None)
+    elif patch.wake_at is not None:
+        yield "wake_at = ?", (patch.wake_at or None,)
     for column, value in given.items():
         if value is not None:
             yield f"{column} = ?", (value,)
-    if patch.wake_at is not None:
-        yield "wake_at = ?", (patch.wake_at or None,)

@@ -13,7 +13,7 @@ from perdure.core.forks import needed
 from perdure.core.identity import ThreadKey
 from perdure.core.pruning import Record, is_blank
 from perdure.core.seams import Range, Rewind, Seams
-from perdure.core.threads import ThreadQuery, ThreadRow, listed
+from perdure.core.threads import ThreadQuery, ThreadRow, Which, listed
 from perdure.core.writes import Restored, Sizes, Snapshot, base_record, written_together
 from perdure.storage.lineage import Span, spans
 from perdure.storage.sql.dialect import EVERYBODY, NOBODY, ONE
@@ -378,15 +378,30 @@ async def threads(tx: Transaction, query: ThreadQuery) -> list[ThreadRow]:
 
 
 async def due(
-    tx: Transaction, namespace: str, now: int, limit: int, agents: Sequence[str] | None, ahead: int
+    tx: Transaction, namespace: str, now: int, limit: int, agents: Sequence[str] | None, ahead: int, which: Which
 ) -> list[ThreadRow]:
     """The due of the contract."""
     if agents is not None and not agents:
         return []
     now = await tx.moment(now) + ahead
     condition, named = tx.sql.dialect.among(" AND coalesce(agent, '')", agents) if agents else ("", ())
-    part = (namespace, now, *named)
-    return [thread_of(row).row for row in await tx.rows(tx.sql.due(condition), (*part, *part, limit))]
+    wanted, statuses = _of(tx, which)
+    left, old = _left(tx, which)
+    part, text = (namespace, now, *named, *statuses, *old), condition + wanted
+    found = await tx.rows(tx.sql.due(text, left), (*part, *part, limit))
+    return [thread_of(row).row for row in found]
+
+
+def _of(tx: Transaction, which: Which) -> tuple[str, Row]:
+    word, statuses = (" AND status", which.statuses) if which.statuses else (" AND NOT status", which.never)
+    return tx.sql.dialect.among(word, statuses) if statuses else ("", ())
+
+
+def _left(tx: Transaction, which: Which) -> tuple[str, Row]:
+    if not which.left:
+        return "", ()
+    text, values = tx.sql.dialect.among("status", which.left)
+    return text, (*values, which.since)
 
 
 async def blobs(tx: Transaction, scope: bytes, digests: Sequence[bytes]) -> dict[bytes, bytes]:

@@ -11,7 +11,7 @@ from perdure.core.identity import ThreadKey
 from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected, Projection, Tallies
 from perdure.core.pruning import Record
 from perdure.core.seams import Seams
-from perdure.core.threads import Lease, ThreadQuery, ThreadRow
+from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Which
 from perdure.core.transfer import ThreadCopy, check
 from perdure.core.writes import (
     Appended,
@@ -194,9 +194,10 @@ class SqlStorage:
         """Wake those who wait for this namespace when the transaction commits, where the database can."""
 
     async def due(
-        self, namespace: str, now: int, limit: int = 100, agents: Sequence[str] | None = None, *, ahead: int = 0
-    ) -> list[ThreadRow]:
-        return await self._run.read(lambda tx: reading.due(tx, namespace, now, limit, agents, ahead), alone=True)
+        self, namespace: str, now: int, limit: int = 100, agents: Sequence[str] | None = None, *, ahead: int = 0,
+        which: Which = ANY_STATUS,
+    ) -> list[ThreadRow]:  # fmt: skip
+        return await self._run.read(lambda tx: reading.due(tx, namespace, now, limit, agents, ahead, which), alone=True)
 
     async def blobs(self, key: ThreadKey, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         return await self._run.read(lambda tx: reading.blobs(tx, scope_of(key), digests), alone=True)

@@ -6,7 +6,7 @@ import pytest
 
 from perdure.core.errors import LeaseHeldError, LeaseLostError, NotFoundError
 from perdure.core.identity import ThreadKey
-from perdure.core.threads import Lease, ThreadPatch
+from perdure.core.threads import Lease, ThreadPatch, Which
 from perdure.storage.contract import Storage
 from perdure.testing.contract.running import Contract, Place, Together
 from perdure.testing.scribe import OTHER, SECOND, THREAD, Scribe
@@ -162,6 +162,38 @@ class DueContract(Contract):
         await storage.release(THREAD, 1)
         assert await due(storage, NOW + 4) == []
         assert await due(storage, NOW + 5) == [THREAD]
+
+    async def test_of_two_timers_the_earlier_stays(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append()
+        for mine, other in ((1, 5), (5, 1)):
+            lease = await storage.claim(THREAD, "me", until=NOW + TTL, now=NOW)
+            await scribe.append(THREAD, epoch=lease.epoch, patch=ThreadPatch(wake_at=NOW + other))
+            await storage.release(THREAD, lease.epoch, wake_at=NOW + mine)
+            assert await due(storage, NOW) == []
+            assert await due(storage, NOW + 1) == [THREAD]
+
+    async def test_a_timer_can_be_set_for_one_status_only(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append(THREAD, patch=ThreadPatch(status="decided", wake_at=NOW))
+        kept = await scribe.append(THREAD, patch=ThreadPatch(wake_at=NOW + 9, if_status="input_required", attempts=1))
+        moved = await scribe.append(THREAD, patch=ThreadPatch(wake_at=NOW + 9, if_status="decided"))
+        assert (kept.row.wake_at, kept.row.attempts, moved.row.wake_at) == (NOW, 1, NOW + 9)
+
+    async def test_due_threads_are_told_apart_by_their_status(self, storage: Storage, scribe: Scribe) -> None:
+        for at, status in enumerate(("queued", "decided", "input_required", "decided"), 1):
+            await scribe.append(ThreadKey("", "", f"{status} {at}"), patch=ThreadPatch(status=status, wake_at=at))
+        paused = Which(statuses=("input_required", "other"))
+        assert [row.key.id for row in await storage.due("", NOW, which=paused)] == ["input_required 3"]
+        left = Which(never=("input_required",), left=("decided", "running"), since=3)
+        assert [row.key.id for row in await storage.due("", NOW, which=left)] == ["queued 1", "decided 4"]
+        assert [row.key.id for row in await storage.due("", NOW, 1, which=left)] == ["queued 1"]
+
+    async def test_an_owner_that_stopped_long_ago_can_be_left_to_a_person(
+        self, storage: Storage, scribe: Scribe
+    ) -> None:
+        await scribe.append(THREAD, patch=ThreadPatch(status="running"))
+        await storage.claim(THREAD, "me", until=NOW + 5, now=NOW)
+        found = [await storage.due("", NOW + 9, which=Which(left=("running",), since=NOW + at)) for at in (5, 6)]
+        assert [[row.key for row in each] for each in found] == [[THREAD], []]
 
     async def test_a_claim_answers_the_timer(self, storage: Storage, scribe: Scribe) -> None:
         await scribe.append(THREAD, patch=ThreadPatch(wake_at=NOW))

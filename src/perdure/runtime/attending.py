@@ -1,0 +1,159 @@
+"""Looking after questions: people are told of them, and those that nobody answered in time are closed.
+
+The log is the list of what is to be sent: a question that stands in it and has no `pause.notified` is sent by whoever
+asked it, and when that one is gone by whoever serves the store: at least once, and never before it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from perdure.checkpoints.requests import Request
+from perdure.core.calls import shown
+from perdure.core.deliveries import Sent, wait_after
+from perdure.core.entries import EntryKind
+from perdure.core.errors import KeyReusedError, PerdureError
+from perdure.core.identity import ThreadKey
+from perdure.core.pauses import Notified, notified_key
+from perdure.core.payload import encode_body
+from perdure.core.runs import PAUSED
+from perdure.core.threads import ThreadPatch, ThreadRow, is_due
+from perdure.core.webhooks import Webhook
+from perdure.runtime.decisions import pause_of
+from perdure.runtime.leases import SECOND
+from perdure.runtime.questions import Question, Told, open_questions
+
+if TYPE_CHECKING:
+    from perdure.runtime.run import Run
+    from perdure.runtime.runtime import Runtime
+    from perdure.runtime.sending import Sender
+
+GRACE = 15.0  # seconds that whoever asked has to tell people, before others do
+_TEXT = 500  # characters of a reason that are kept
+
+
+class Attending:
+    """Does what is due about the questions of a thread, without running it."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._sender: Sender | None = None
+
+    async def next_look(self, run: Run) -> int | None:
+        """When somebody has to look at the questions of a run that lets go."""
+        deadlines = [each.deadline for each in run.questions if each.deadline]
+        if not self._runtime.webhooks or not run.questions:
+            return min(deadlines, default=None)
+        row = await self._runtime.storage.thread(run.journal.key)
+        return None if row is None else self._look_at(await open_questions(self._runtime.storage, row), GRACE)
+
+    def asked(self, key: ThreadKey) -> None:
+        """A question stands: tell people, beside the run."""
+        if self._runtime.webhooks:
+            self._runtime.work.beside(lambda: self._until_told(key))
+
+    async def attend(self, row: ThreadRow, *, eager: bool = False) -> bool:
+        """Do what is due; say whether the thread is due for something else, so that its run has to go on.
+
+        Who is `eager` does not wait until an attempt that failed is due again.
+        """
+        from perdure.runtime.answering import Answers
+
+        now, found = self._runtime.clock.now(), await open_questions(self._runtime.storage, row)
+        expired = [each.opened for each in found if each.opened.is_expired(now)]
+        for opened in expired:
+            await Answers(self._runtime).expire(row, opened)
+        left = [each for each in found if each.opened not in expired]
+        told = await self._tell(row, left, now if eager else None)
+        return not expired and not told and is_due(row, now)
+
+    async def _until_told(self, key: ThreadKey) -> None:
+        """Try a round of attempts; the next one is due later, for whoever serves then."""
+        for _ in range(max(hook.attempts for hook in self._runtime.webhooks)):
+            row = await self._runtime.storage.thread(key)
+            if row is None or (row.status != PAUSED and not row.lease_owner):
+                return
+            found = await open_questions(self._runtime.storage, row)
+            await self._tell(row, found, None, GRACE)
+            wait = (self._next_try(found) - self._runtime.clock.now()) / SECOND
+            if not 0 <= wait <= max(hook.longest_wait for hook in self._runtime.webhooks):
+                return
+            await self._runtime.work.pause(wait)
+
+    async def _tell(self, row: ThreadRow, found: list[Question], eager: int | None, grace: float = 0.0) -> bool:
+        """Make the attempts that are due, record each in `found` and in the log; say whether there were any."""
+        made = False
+        for at, question in enumerate(found):
+            for hook in self._runtime.webhooks:
+                due = self._due_at(question, hook)
+                if due is None or (eager is None and due > self._runtime.clock.now()):
+                    continue
+                found[at] = question = await self._attempt(row, question, hook)
+                await self._record(row, question, hook, self._look_at(found, grace))
+                made = True
+        return made
+
+    async def _attempt(self, row: ThreadRow, question: Question, hook: Webhook) -> Question:
+        from perdure.runtime.sending import notice_of
+
+        before = question.told.get(hook_id(hook))
+        notice = notice_of(pause_of(row.key.id, row.key.user or None, question.entry, question.opened))
+        sent = await self._send(hook, notice)
+        attempt = before.notified.attempt + 1 if before else 1
+        done = Notified(
+            question.opened.pause, hook_id(hook), attempt, bool(sent), sent.outcome != "retry", sent.reason[:_TEXT],
+            sent.asked or 0.0,
+        )  # fmt: skip
+        return replace(question, told={**question.told, hook_id(hook): Told(self._runtime.clock.now(), done)})
+
+    async def _send(self, hook: Webhook, notice: object) -> Sent:
+        if self._sender is None:
+            from perdure.runtime.sending import Sender
+
+            self._sender = Sender()
+        sender, now, work = self._sender, self._runtime.clock.now(), self._runtime.work
+        send = sender.send_now if work.in_place else sender.send
+        return await work.call(lambda: send(hook, notice, now=now), None)  # type: ignore[arg-type]
+
+    async def _record(self, row: ThreadRow, question: Question, hook: Webhook, look_at: int | None) -> None:
+        """The attempt, and when to look again: unless somebody decided meanwhile."""
+        done, engine = question.told[hook_id(hook)].notified, self._runtime.engine
+        entry = engine.entry(EntryKind.PAUSE_NOTIFIED, encode_body(done), None)
+        key = notified_key(shown(question.opened.call.id), done.hook, done.attempt)
+        patch = ThreadPatch(wake_at=look_at or 0, if_status=PAUSED)
+        try:
+            await engine.speak(row.key, [entry], Request(key=key, uid=row.uid, patch=patch))
+        except KeyReusedError:
+            return  # another one tried at the same moment
+        except PerdureError as exc:  # it is sent once more then
+            self._runtime.telemetry.log("warning", "a notification is not recorded", thread=row.key.id, error=str(exc))
+
+    def _due_at(self, question: Question, hook: Webhook) -> int | None:
+        """When to tell a receiver of a question; None when nothing is left to do."""
+        last = question.told.get(hook_id(hook))
+        if last is None:
+            return question.entry.micros
+        if last.notified.over:
+            return None
+        return last.micros + int(wait_after(hook, last.notified.attempt, last.notified.asked) * SECOND)
+
+    def _next_try(self, found: Iterable[Question]) -> int:
+        tries = [self._due_at(question, hook) for question in found for hook in self._runtime.webhooks]
+        return min((each for each in tries if each is not None), default=-1)
+
+    def _look_at(self, found: Iterable[Question], grace: float) -> int | None:
+        """When somebody has to look at these questions again."""
+        questions = list(found)
+        times = [each.opened.deadline for each in questions if each.opened.deadline]
+        first = self._next_try(questions)
+        times += [max(first, self._runtime.clock.now()) + int(grace * SECOND)] if first >= 0 else []
+        return min(times, default=None)
+
+
+def hook_id(hook: Webhook) -> str:
+    """What a receiver is called in the log: its address may hold a secret."""
+    return sha256(hook.url.encode()).hexdigest()[:12]

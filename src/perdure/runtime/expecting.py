@@ -1,0 +1,83 @@
+"""What the code of a run expects of an answer, and whether what was decided still fits it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from perdure.core.answers import APPROVAL, Expects, args_changed, differences, expects_of, plain, problem
+from perdure.core.codec import decode, encode_result
+from perdure.core.errors import InvalidInputError, PauseChangedError
+from perdure.core.identity import check_id
+from perdure.core.pauses import Opened
+from perdure.core.times import to_micros
+from perdure.runtime.decisions import Decision
+
+if TYPE_CHECKING:
+    from perdure.runtime.pausing import Question
+    from perdure.runtime.run import Run
+
+Deadline = datetime | timedelta | float
+
+
+class Expected(NamedTuple):
+    """The answer that code asks for: as it is recorded, and the type that the code gets."""
+
+    recorded: Expects = APPROVAL
+    type: Any = None
+
+
+def expected(expects: Any) -> Expected:
+    """Read what the code says."""
+    recorded = expects_of(expects)
+    return Expected(recorded, expects if recorded.kind in ("form", "choice") else None)
+
+
+def people(who: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Who may answer: one, some, or anybody."""
+    named = (who,) if isinstance(who, str) else tuple(who or ())
+    return tuple(check_id(each, "who may answer") for each in named)
+
+
+def until(deadline: Deadline | None, now: int) -> int:
+    """When it is too late to answer, in microseconds; 0 for never."""
+    if deadline is None:
+        return 0
+    if isinstance(deadline, datetime):
+        return to_micros(deadline)
+    seconds = deadline.total_seconds() if isinstance(deadline, timedelta) else deadline
+    if type(seconds) not in (int, float) or not seconds > 0:
+        raise InvalidInputError(f"a deadline is a time, a timedelta or seconds from now on, not {deadline!r}")
+    return now + int(seconds * 1_000_000)
+
+
+def as_expected(run: Run, opened: Opened, question: Question, decision: Decision) -> Decision:
+    """The decision with the answer as the code expects it.
+
+    Raises `PauseChangedError` when the code asks something else by now than what was decided about.
+    """
+    if not run.accept:
+        changed = _changed(opened, question, decision)
+        if changed:
+            raise PauseChangedError(opened.pause, opened.name, changed)
+    return msgspec.structs.replace(decision, answer=_typed(question.expected.type, decision))
+
+
+def _changed(opened: Opened, question: Question, decision: Decision) -> list[str]:
+    now = encode_result(question.args)
+    other = [] if now == bytes(opened.args) else args_changed(decode(bytes(opened.args)), decode(now))
+    if opened.expects == question.expected.recorded or not decision.approved:
+        return other
+    why = problem(question.expected.recorded, plain(decision.answer))
+    return [*other, *differences(opened.expects, question.expected.recorded), why] if why else other
+
+
+def _typed(asked: Any, decision: Decision) -> Any:
+    if not decision.approved or asked is None or isinstance(asked, list | tuple | dict):
+        return decision.answer
+    if hasattr(asked, "model_validate"):  # pydantic
+        return asked.model_validate(decision.answer)
+    return msgspec.convert(decision.answer, asked)

@@ -1,0 +1,49 @@
+"""The questions of a thread as its log tells them: which are open, who was told, what was decided."""
+
+from __future__ import annotations
+
+import msgspec
+
+from perdure.core.calls import told
+from perdure.core.entries import Entry, EntryKind
+from perdure.core.pauses import Notified, Opened, decode_decided, decode_notified, decode_opened
+from perdure.core.threads import ThreadRow
+from perdure.storage.contract import Storage
+
+_KINDS = (EntryKind.PAUSE_OPENED, EntryKind.PAUSE_NOTIFIED, EntryKind.PAUSE_DECIDED)
+
+
+class Told(msgspec.Struct, frozen=True):
+    """The newest attempt to tell somebody of a question."""
+
+    micros: int
+    notified: Notified
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A question that waits."""
+
+    entry: Entry
+    opened: Opened
+    told: dict[str, Told] = {}  # by hook
+
+
+async def open_questions(storage: Storage, row: ThreadRow) -> list[Question]:
+    """The open questions of the newest run of a thread, oldest first."""
+    found: dict[str, Question] = {}
+    for entry in await storage.entries(row.key, after=max(row.run - 1, 0), kinds=_KINDS):
+        if entry.kind is EntryKind.PAUSE_OPENED:
+            opened = told(row.key.id, entry, decode_opened)
+            found[opened.pause] = Question(entry, opened)
+        elif entry.kind is EntryKind.PAUSE_DECIDED:
+            found.pop(told(row.key.id, entry, decode_decided).pause, None)
+        else:
+            _note(found, entry, told(row.key.id, entry, decode_notified))
+    return list(found.values())
+
+
+def _note(found: dict[str, Question], entry: Entry, notified: Notified) -> None:
+    question = found.get(notified.pause)
+    if question is not None:
+        known = {**question.told, notified.hook: Told(entry.micros, notified)}
+        found[notified.pause] = msgspec.structs.replace(question, told=known)
