@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from perdure.app.agent import Agent, AgentResult
     from perdure.app.analytics import Analytics
     from perdure.app.asking import MessageLine
     from perdure.app.config.config import Config
@@ -43,6 +44,11 @@ if TYPE_CHECKING:
         PostgresCheckpointStorage,
         SQLiteCheckpointStorage,
     )
+    from perdure.runtime.agents.listening import AgentEvent
+    from perdure.runtime.agents.model import Model, Reply, ToolCall, ToolSchema, Usage
+    from perdure.runtime.agents.openai import OpenAICompatible
+    from perdure.runtime.agents.scripted import ScriptedModel
+    from perdure.runtime.agents.tool import Tool, tool
     from perdure.runtime.calling import Unverified
     from perdure.runtime.decisions import Decision, Pause
     from perdure.runtime.durable import durable
@@ -55,6 +61,18 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Agent": "perdure.app.agent",
+    "AgentEvent": "perdure.runtime.agents.listening",
+    "AgentResult": "perdure.app.agent",
+    "Model": "perdure.runtime.agents.model",
+    "OpenAICompatible": "perdure.runtime.agents.openai",
+    "Reply": "perdure.runtime.agents.model",
+    "ScriptedModel": "perdure.runtime.agents.scripted",
+    "Tool": "perdure.runtime.agents.tool",
+    "ToolCall": "perdure.runtime.agents.model",
+    "ToolSchema": "perdure.runtime.agents.model",
+    "Usage": "perdure.runtime.agents.model",
+    "tool": "perdure.runtime.agents.tool",
     "Analytics": "perdure.app.analytics",
     "Approvals": "perdure.core.approvals",
     "Checkpoint": "perdure.core.checkpoint",
@@ -108,6 +126,9 @@ _HOMES = {
 
 __all__ = [
     "MISSING",
+    "Agent",
+    "AgentEvent",
+    "AgentResult",
     "Analytics",
     "Approvals",
     "Checkpoint",
@@ -128,7 +149,9 @@ __all__ = [
     "Latest",
     "Message",
     "MessageLine",
+    "Model",
     "MySQLCheckpointStorage",
+    "OpenAICompatible",
     "Orchestrator",
     "Orphan",
     "Pause",
@@ -137,6 +160,7 @@ __all__ = [
     "Record",
     "RecoveryPolicy",
     "Repaired",
+    "Reply",
     "Report",
     "Retention",
     "Retry",
@@ -145,18 +169,24 @@ __all__ = [
     "Run",
     "RunInfo",
     "SQLiteCheckpointStorage",
+    "ScriptedModel",
     "Side",
     "StandardAgent",
     "Thread",
     "ThreadInfo",
+    "Tool",
+    "ToolCall",
+    "ToolSchema",
     "Triggers",
     "Unverified",
+    "Usage",
     "Webhook",
     "Why",
     "Worker",
     "__version__",
     "durable",
     "register",
+    "tool",
 ]
 
 

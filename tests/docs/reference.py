@@ -39,7 +39,8 @@ VALUES = (
     perdure.Retention, perdure.Rule, Plan, Verdict, Point, Pruned, PruneReport, Rewinding, TimelineItem, Branch,
     perdure.Report, perdure.Damage, perdure.Repaired, perdure.Latest,
     perdure.RunInfo, perdure.Why, Effect, perdure.Pause, perdure.Decision, perdure.Retry, perdure.Unverified,
-    ModelRequest, Chunk,
+    ModelRequest, Chunk, perdure.AgentResult, perdure.AgentEvent, perdure.Reply, perdure.ToolCall, perdure.ToolSchema,
+    perdure.Usage,
     perdure.CheckpointDiff, StoreSizes, ThreadTotal, ThreadSizes, KindSize, Weight, Largest, Exported, Listed, Copied,
     perdure.webhooks.Webhook, perdure.webhooks.Notice, perdure.webhooks.Body, Sent,
 )  # fmt: skip
@@ -48,7 +49,8 @@ AGENTS = (
     perdure.InMemoryCheckpointStorage, perdure.SQLiteCheckpointStorage, perdure.FileCheckpointStorage,
     perdure.PostgresCheckpointStorage, perdure.MySQLCheckpointStorage,
 )  # fmt: skip
-_INTERNAL = {"open_as", "find", "keyed", "effect_key"}
+LOOP = (perdure.Tool, perdure.ScriptedModel, perdure.OpenAICompatible)
+_INTERNAL = {"open_as", "find", "keyed", "effect_key", "was_written"}
 
 _API = """\
 # API
@@ -90,6 +92,18 @@ same methods without `await`.
 {ticket}
 
 {worker}
+
+## Agent
+
+Made by `store.agent(…)` ([guide](../guides/agents.md)). In `perdure.sync` without `await`, and without `stream`.
+
+{agent}
+
+{loop}
+
+## tool
+
+{tool}
 
 ## Agents
 
@@ -161,6 +175,9 @@ def api_page() -> str:
         ticket=_part(Ticket),
         worker=_part(perdure.Worker),
         durable=_function("perdure.durable", perdure.durable),
+        agent=_class(perdure.Agent),
+        loop="\n\n".join([*map(_made, LOOP), _part(perdure.Model)]),
+        tool=_function("perdure.tool", perdure.tool),
         agents="\n\n".join(map(_made, AGENTS)),
         values="\n\n".join(
             f"### {cls.__name__}\n\n{_said(cls)}\n\nAttributes: {_code(properties(cls))}." for cls in VALUES

@@ -113,3 +113,20 @@ async def test_a_step_that_is_tried_again_gets_the_answer_that_is_recorded() -> 
 
         assert await run.options(retry=2).step("plan", plan) == "answer 1 "
         assert (tries, model.calls) == (["answer 1 "] * 2, 1)
+
+
+async def test_a_conversation_of_many_runs_stays_linear_and_is_seen_as_it_was(tmp_path: Path) -> None:
+    model, path = Model(filling=2000), tmp_path / "runs.db"
+    messages: Messages = []
+    async with Perdure.open(f"sqlite:///{path}") as store:
+        thread = store.thread("t")
+        for turn in range(60):
+            messages.append(asked(f"question {turn} " + "t" * 2000))
+            async with thread.run() as run:
+                messages.append(await run.model(model, messages))
+        assert (await thread.seen()).messages == messages[:-1]
+        fork = await thread.fork(to="f")
+        async with fork.run() as run:
+            await run.model(model, messages)
+        assert ((await fork.seen()).messages, (await thread.seen()).messages) == (messages, messages[:-1])
+    assert path.stat().st_size < 1_200_000  # 240,000 characters; each run by itself would keep 7,000,000

@@ -157,6 +157,11 @@ async def key_of(thread: Handle) -> ThreadKey:
     return await thread._found()  # pyright: ignore[reportPrivateUsage]
 
 
+def traces_of(thread: Handle) -> tuple[str | None, ThreadPatch]:
+    """Who writes through a handle, and what is kept with the first write of its thread."""
+    return thread._actor, thread._patch  # pyright: ignore[reportPrivateUsage]
+
+
 def sight_of(thread: Handle) -> Sight | None:
     """The newest state that was seen through a handle; None when none was."""
     seen = thread._seen  # pyright: ignore[reportPrivateUsage]

@@ -232,3 +232,8 @@ def _was_ours(tried: Tried) -> bool:
     from perdure.core.errors import LeaseHeldError, LeaseLostError
 
     return not isinstance(tried.error, (LeaseHeldError, LeaseLostError, NotFoundError))
+
+
+def handle_of(store: Running, thread: Thread | str, user: UserId | None) -> Handle:
+    """The handle on a thread that a caller names; for the faces that are built on it."""
+    return store._named(thread, user)  # pyright: ignore[reportPrivateUsage]

@@ -9,11 +9,11 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
+from perdure.app.agents import Agents
 from perdure.app.naming import check_tags
 from perdure.app.opening import parse
 from perdure.app.options import given
 from perdure.app.parts import Parts
-from perdure.app.running import Running
 from perdure.app.thread import Thread
 from perdure.app.users import UserId
 from perdure.core.errors import BackgroundWriteError, InvalidInputError, SuspendedError
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 CACHE_BYTES = 64 * 1024 * 1024
 
 
-class Perdure(Running):
+class Perdure(Agents):
     """An open store. Use it as an async context manager, or call `close`."""
 
     def __init__(self, parts: Parts, namespace: str) -> None:

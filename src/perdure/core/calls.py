@@ -111,9 +111,9 @@ def intent_key(call_id: bytes, attempt: int) -> str:
     return f"t.{shown(call_id)}.{attempt}"
 
 
-def request_key(call_id: bytes) -> str:
-    """The key of what a model is asked, where that is written before it is: it stands once, whoever asks again."""
-    return f"q.{shown(call_id)}"
+def request_key(call_id: bytes, request: bytes) -> str:
+    """The key of what a model is asked, where that is written before it is: it stands once, whoever asks the same."""
+    return f"q.{shown(call_id)}.{shown(key_digest(request))[:8]}"
 
 
 def shown(call_id: bytes) -> str:

@@ -34,6 +34,10 @@ PerdureError
 │   ├── RunCancelledError        a run that was waited for was cancelled
 │   ├── ToolDeniedError          a person did not approve a tool, or nobody did in time; it was not run
 │   ├── HandlerMissingError      no handler of this name is registered here
+│   ├── ModelError               a model did not answer, or with something that cannot be used
+│   │   ├── ModelUnavailableError  it could not be reached, is overloaded or failed; trying again may help
+│   │   └── ModelRefusedError    it refused the request; the status says why, trying again gives the same
+│   ├── TurnLimitError           an agent did not come to an answer within its turns
 │   ├── StepFailedError          a step or tool failed earlier, and the run went on: it fails the same way again
 │   └── EffectUnverifiedError    a tool may have run before a crash; policy "fail" does not run it again
 ├── LinkError                    a signed link cannot be followed; nothing was decided
@@ -388,6 +392,44 @@ class HandlerMissingError(RunError, LookupError):
         super().__init__(f"the run of thread {thread_id!r} cannot be resumed: {missing}; {advice}")
         self.name = name
         self.thread_id = thread_id
+
+
+class ModelError(RunError):
+    """A model did not answer, or with something that cannot be used."""
+
+    advice = ""
+
+    def __init__(self, model: str, reason: str, status: int | None = None, advice: str = "") -> None:
+        remedy = advice or self.advice
+        super().__init__(f"{model}: {reason}" + (f"; {remedy}" if remedy else ""))
+        self.model = model
+        self.reason = reason
+        self.status = status  # of HTTP
+
+
+class ModelUnavailableError(ModelError, ConnectionError):
+    """A model could not be reached, is overloaded or failed; trying again may help."""
+
+    advice = "the run is tried again; store.resume(thread) goes on at once"
+    retry_after: float | None = None  # seconds, where the server said so
+
+
+class ModelRefusedError(ModelError):
+    """A model refused the request; trying again gives the same."""
+
+    advice = "correct the request, then store.resume(thread)"
+
+
+class TurnLimitError(RunError):
+    """An agent did not come to an answer within its turns."""
+
+    def __init__(self, agent: str, turns: int) -> None:
+        super().__init__(
+            f"agent {agent!r} did not come to an answer in {turns} turns; look at what it does with store.why(thread), "
+            "then raise max_turns and call store.resume(thread), or cancel the run"
+        )
+        self.agent = agent
+        self.turns = turns
 
 
 class StepFailedError(RunError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any
 
 import msgspec
 
@@ -33,6 +32,11 @@ class Requests:
         self._document = Document()
         self._version = 0
 
+    @property
+    def is_new(self) -> bool:
+        """Whether there is nothing to compare with."""
+        return self._version == 0
+
     def called(self, call: Call, encoded: bytes) -> tuple[ModelCalled, Document]:
         """What to keep of a request, and the request that the next one is compared with."""
         ops, document = delta(self._document, encoded)
@@ -43,12 +47,12 @@ class Requests:
         self._document, self._version = document, version
 
 
-def assembled(thread_id: str, version: int, chain: list[ModelCalled]) -> Any:
-    """The encoded request that a chain of changes leads to, oldest first; raise where its digest says otherwise."""
+def assembled(thread_id: str, version: int, chain: list[ModelCalled]) -> tuple[Document, bytes]:
+    """The request that a chain of changes leads to, oldest first, and its bytes; raise where its digest differs."""
     document = Document()
     for called in chain:
         document.apply(called.ops)
     encoded = bytes(document.close())
     if sha256(encoded).digest() != chain[-1].digest:
         raise EntryDamagedError(thread_id, version, "does not lead to the request that was sent")
-    return encoded
+    return document, encoded

@@ -28,7 +28,8 @@ async def approved(run: Run, scope: Scope, call: Call, options: Options, asked: 
     """
     inside = Scope(run, call.id, scope)
     inside.free = True  # an operator may ask for approval that the log knows nothing of
-    place = inside.call(f"pause {asked.name}", key_digest(asked.name))
+    # Not called a pause: it is asked around the tool, and must not stand where the tool's own first call is expected.
+    place = inside.call(f"approval {asked.name}", key_digest(asked.name))
     needed = needs_approval(run.runtime.approvals, asked.name, required=options.require_approval)
     if (begun or not needed) and await standing(run, place) is None:
         return asked

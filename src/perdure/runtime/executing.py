@@ -11,9 +11,11 @@ from perdure.core.errors import (
     EffectUnverifiedError,
     HandlerMissingError,
     InvalidInputError,
+    ModelRefusedError,
     PerdureError,
     RunDivergedError,
     StorageError,
+    TurnLimitError,
     UnsupportedValueError,
 )
 from perdure.core.identity import ThreadKey
@@ -29,7 +31,8 @@ from perdure.runtime.unwinding import Unwinding, sorted_out
 
 Handler = Callable[[Run], Any]
 RETRIES = Retry(attempts=5, wait=1.0, longest=300.0)
-_HOPELESS = (RunDivergedError, EffectUnverifiedError, UnsupportedValueError)  # trying again gives the same
+# Trying again gives the same; a person who changed something resumes them.
+_HOPELESS = (RunDivergedError, EffectUnverifiedError, UnsupportedValueError, ModelRefusedError, TurnLimitError)
 
 
 class Handlers:

@@ -24,7 +24,7 @@ class Scope:
         self._asked = 0
         self.settled = 0
         self._equals: Counter[tuple[str, bytes]] = Counter()
-        self._writes = self._writes_over = 0
+        self.writes = self._writes_over = 0
 
     def call(self, name: str, args: bytes, given: str = "") -> Call:
         """The next call. It is made before anything is awaited, so the order is that of the code."""
@@ -43,14 +43,19 @@ class Scope:
         nth = self._equals[what, asked]
         self._equals[what, asked] += 1
         content = shown(key_digest([self.run.calls_as, self.call_id, what, asked, nth]))
-        alone = self._asked == self.settled and self._writes == self._writes_over
-        put = Put(what, content, self._writes, alone, step_of(self.call_id))
-        self._writes += 1
+        alone = self._asked == self.settled and self.writes == self._writes_over
+        put = Put(what, content, self.writes, alone, step_of(self.call_id))
+        self.writes += 1
         return put
 
     def settle_write(self) -> None:
         """A write is over."""
         self._writes_over += 1
+
+    def pass_write(self) -> None:
+        """A write that stands is not made again."""
+        self.writes += 1
+        self.settle_write()
 
     def encloses(self, other: Scope) -> bool:
         """Whether `other` is this one, or inside it."""

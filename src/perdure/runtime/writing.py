@@ -151,6 +151,14 @@ class Writing:
             raise RunDivergedError(self.id, f"version {other}", f"{put} with other values")
         return None
 
+    async def was_written(self) -> bool:
+        """Whether the next write that is made in sequence stands already; if so it is passed over, and not made."""
+        scope = self.scope
+        stands = self.resumed and await self.journal.written.stands(scope.call_id, scope.writes)
+        if stands:
+            scope.pass_write()
+        return stands
+
     def _wrote(self, saved: Saved) -> int:
         done = saved.appended
         if not done.again and done.before in (self._seen, 0):

@@ -82,6 +82,13 @@ class Written:
         if place:
             scope.places[int(place)] = version
 
+    async def stands(self, call_id: bytes, at: int) -> bool:
+        """Whether a scope made a write at this place, in sequence."""
+        if not self._loaded:
+            await self.load()
+        scope = self._scopes.get(step_of(call_id))
+        return scope is not None and at in scope.places
+
     async def find(self, put: Put, *, resumed: bool) -> int | None:
         """The version of a write that stands."""
         if resumed and not self._loaded:

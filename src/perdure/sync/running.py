@@ -71,7 +71,7 @@ class Running:
         at: datetime | None = None,
     ) -> Ticket:
         """Record that a handler is to be run, now or `at` a time. `recover()` or `resume()` runs it, or a worker."""
-        ticket = self._run(self._store.start(name, input, thread=_held(thread), user=user, key=key, at=at))
+        ticket = self._run(self._store.start(name, input, thread=held_thread(thread), user=user, key=key, at=at))
         return Ticket(ticket, self._run)
 
     def resume(
@@ -84,7 +84,8 @@ class Running:
         take_over: bool = False,
     ) -> RunInfo:
         """Go on with the unfinished run of a thread here, and return how far it came."""
-        return self._run(self._store.resume(_held(thread), input, user=user, changed=changed, take_over=take_over))
+        where = held_thread(thread)
+        return self._run(self._store.resume(where, input, user=user, changed=changed, take_over=take_over))
 
     def recover(self) -> list[RunInfo]:
         """Take up every run of a registered handler that is due, one after the other."""
@@ -112,19 +113,19 @@ class Running:
 
     def cancel(self, thread: Thread | str, *, user: UserId | None = None, reason: str = "") -> RunInfo:
         """End the unfinished run of a thread; an owner that works on it is refused from then on and stops."""
-        return self._run(self._store.cancel(_held(thread), user=user, reason=reason))
+        return self._run(self._store.cancel(held_thread(thread), user=user, reason=reason))
 
     def signal(
         self, thread: Thread | str, name: str, value: Any = None, *, user: UserId | None = None, key: str | None = None
     ) -> None:
         """Send a value to the run of a thread; `run.signal(name)` gets it."""
-        self._run(self._store.signal(_held(thread), name, value, user=user, key=key))
+        self._run(self._store.signal(held_thread(thread), name, value, user=user, key=key))
 
     def pauses(
         self, thread: Thread | str | None = None, *, user: UserId | None = None, limit: int = 100
     ) -> list[Pause]:
         """The questions that wait for somebody: of all threads, a user's, or one."""
-        return self._run(self._store.pauses(None if thread is None else _held(thread), user=user, limit=limit))
+        return self._run(self._store.pauses(None if thread is None else held_thread(thread), user=user, limit=limit))
 
     def decide(
         self,
@@ -142,8 +143,9 @@ class Running:
 
     def why(self, thread: Thread | str, *, user: UserId | None = None) -> Why:
         """What happened to a thread: what failed and where, what it did outside so far, and what to type next."""
-        return self._run(self._store.why(_held(thread), user=user))
+        return self._run(self._store.why(held_thread(thread), user=user))
 
 
-def _held(thread: Thread | str) -> Any:
+def held_thread(thread: Thread | str) -> Any:
+    """The thread inside a handle of this face."""
     return thread if isinstance(thread, str) else thread._thread  # pyright: ignore[reportPrivateUsage]

@@ -32,12 +32,12 @@ from perdure.core.weights import StoreSizes
 from perdure.storage.baton import Baton
 from perdure.storage.contract import Migrate
 from perdure.storage.drive import drive
+from perdure.sync.agents import Agents
 from perdure.sync.driver import Driver
-from perdure.sync.running import Running
 from perdure.sync.thread import Thread, held
 
 
-class Perdure(Running):
+class Perdure(Agents):
     """`perdure.Perdure` for synchronous code: a plain context manager."""
 
     def __init__(self, store: app.Perdure, baton: Baton) -> None:

@@ -1,0 +1,1 @@
+"""Frameworks and SDKs of others, made durable. Each needs its own extra."""

@@ -1,0 +1,171 @@
+"""The loop of an agent: ask the model, run the tools that it asks for, until it answers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from perdure.core.errors import InvalidInputError, ModelError, TurnLimitError
+from perdure.runtime.agents.calling import Caller, Face
+from perdure.runtime.agents.conversation import PATH, answered_by_model, asked_by_user, calls_of, for_model
+from perdure.runtime.agents.listening import AgentEvent, tell
+from perdure.runtime.agents.model import Model, Reply, Said, ToolSchema
+from perdure.runtime.agents.tool import Tool
+from perdure.runtime.calling import Asked
+from perdure.runtime.models import Question, ask_model
+from perdure.runtime.run import Run
+from perdure.runtime.triggering import turned
+
+MODEL = "model"  # what its calls are called in the log
+
+
+class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent is made of."""
+
+    name: str
+    model: Model
+    tools: Mapping[str, Tool]
+    instructions: str | None = None
+    max_turns: int = 20
+    timeout: float | None = None  # seconds for one answer of the model
+    settings: Mapping[str, Any] = {}
+
+    @property
+    def schemas(self) -> list[ToolSchema]:
+        """The tools as the model is told of them."""
+        return [tool.schema for tool in self.tools.values()]
+
+
+class Task(msgspec.Struct, frozen=True):
+    """The input of a run of an agent."""
+
+    prompt: Any
+    stream: bool = False
+
+
+def input_of(prompt: Any, *, stream: bool = False) -> Any:
+    """A task as the input of a run: a plain prompt stays as it is."""
+    return {"prompt": prompt, "stream": True} if stream else prompt
+
+
+def task_of(input: Any) -> Task:
+    """The task that a run was given, by `agent.run` or by `store.start(name, prompt)`."""
+    if isinstance(input, Mapping) and set(input) <= {"prompt", "stream"} and "prompt" in input:
+        return Task(input["prompt"], input.get("stream") is True)
+    if input is None or input == "":
+        raise InvalidInputError("an agent needs a prompt")
+    return Task(input)
+
+
+class AgentLoop:
+    """The handler of an agent: called with a run, it brings the conversation to its next answer."""
+
+    def __init__(self, spec: AgentSpec, face: Face = lambda run: run) -> None:
+        self.spec = spec
+        self._caller = Caller(spec.tools, face)
+        self._told = {
+            **spec.settings,
+            "model": getattr(spec.model, "name", type(spec.model).__name__),
+            "tools": [msgspec.to_builtins(each) for each in spec.schemas],
+        }
+
+    def __call__(self, run: Run) -> Any:
+        work = run.runtime.work
+        return work.drive(self.run(run)) if work.in_place else self.run(run)
+
+    async def run(self, run: Run) -> str:
+        """The text that the model comes to; raise `TurnLimitError` when it does not."""
+        task, spec = task_of(run.input), self.spec
+        run.scope.free = True  # what is asked for next is told by what the model answered
+        await run.append(PATH, asked_by_user(task.prompt))
+        for turn in range(1, spec.max_turns + 1):
+            message = await self._asked(run, turn, task)
+            await run.append(PATH, message, checkpoint=turned(run))
+            calls = calls_of(message)
+            if not calls:
+                return message["content"]
+            if await run.was_written():
+                continue  # its tools are done with; they may have changed since, or be gone
+            results = await self._caller.all(run, turn, calls)
+            await run.append(PATH, *results)
+        raise TurnLimitError(spec.name, spec.max_turns)
+
+    async def _asked(self, run: Run, turn: int, task: Task) -> dict[str, Any]:
+        """The model's message of a turn, now or earlier. It is found by its turn: instructions and tools may change."""
+        answer = _Answer(self.spec, run, turn)
+        streams = task.stream and hasattr(self.spec.model, "stream") and not answer.in_place
+        fn = answer.streamed if streams else answer.whole
+
+        async def given() -> Question:
+            return Question(fn, await self._conversation(run), self._told)
+
+        asked = Asked(MODEL, fn, (), {"turn": turn})
+        message = await ask_model(run, asked, ["turn", turn], given, self.spec.timeout, checkpoint=False)
+        if not answer.was_heard and message["content"]:
+            tell(AgentEvent(kind="text", text=message["content"], turn=turn))
+        tell(AgentEvent(kind="reply", text="", turn=turn, result=message))
+        return message
+
+    async def _conversation(self, run: Run) -> list[dict[str, Any]]:
+        """What the model sees: the messages as they stand now, also what others wrote or edited meanwhile."""
+        state = await run.load({}, fresh=True)
+        messages = state.get(PATH, []) if isinstance(state, Mapping) else None
+        if not isinstance(messages, list):
+            raise InvalidInputError(
+                f"the state of thread {run.journal.key.id!r} has no list {PATH!r}: agents keep conversations there"
+            )
+        return for_model(messages, self.spec.instructions)
+
+
+class _Answer:
+    """One turn of the model."""
+
+    def __init__(self, spec: AgentSpec, run: Run, turn: int) -> None:
+        self._spec = spec
+        self._run = run
+        self._turn = turn
+        self.in_place = run.runtime.work.in_place
+        self.was_heard = False  # piece by piece, by whoever watches
+
+    def whole(self, messages: Sequence[Said], /, **told: Any) -> Any:
+        """Ask, and give the message."""
+        return self._in_place(messages) if self.in_place else self._awaited(messages)
+
+    async def _awaited(self, messages: Sequence[Said]) -> dict[str, Any]:
+        return self._message(await self._spec.model.reply(messages, **self._given()))
+
+    def _in_place(self, messages: Sequence[Said]) -> dict[str, Any]:
+        now = getattr(self._spec.model, "reply_now", None)
+        if now is None:
+            raise InvalidInputError(
+                f"{self._spec.model!r} can only be awaited; use perdure.Perdure, or give it a method reply_now"
+            )
+        return self._message(now(messages, **self._given()))
+
+    async def streamed(self, messages: Sequence[Said], /, **told: Any) -> dict[str, Any]:
+        """The same as it comes: every piece is recorded, and whoever watches gets it."""
+        message: dict[str, Any] | None = None
+        async for item in self._run.stream(f"{MODEL} turn {self._turn}", lambda: self._pieces(messages)):
+            if isinstance(item, str):
+                self.was_heard = True
+                tell(AgentEvent(kind="text", text=item, turn=self._turn))
+            else:
+                message = item
+        if message is None:
+            raise ModelError(repr(self._spec.model), "its stream ended without a Reply")
+        return message
+
+    async def _pieces(self, messages: Sequence[Said]) -> AsyncIterator[Any]:
+        model: Any = self._spec.model
+        async for item in model.stream(messages, **self._given()):
+            yield self._message(item) if isinstance(item, Reply) else item
+
+    def _given(self) -> dict[str, Any]:
+        return {"tools": self._spec.schemas, "settings": self._spec.settings}
+
+    def _message(self, reply: Any) -> dict[str, Any]:
+        if not isinstance(reply, Reply):
+            raise ModelError(repr(self._spec.model), f"it answered {type(reply).__name__}, not a Reply")
+        return answered_by_model(reply, self._turn)

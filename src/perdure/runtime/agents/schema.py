@@ -1,0 +1,128 @@
+"""What a model is told of a function: its parameters as a JSON schema, and its docstring."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from perdure.core.errors import InvalidInputError
+
+FILLED_IN = ("run", "idempotency_key")  # by us: a model does not see them
+_SECTION = re.compile(r"^(\w[\w ]*):\s*$")
+_ITEM = re.compile(r"^\s+\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.+)$")
+_FIELD = re.compile(r"^\s*:param\s+(?:[^:]*\s)?(\w+):\s*(.+)$")
+_PARAMETERS = ("args", "arguments", "parameters")
+
+
+class Described(msgspec.Struct, frozen=True):
+    """A docstring, taken apart."""
+
+    text: str
+    parameters: dict[str, str]
+
+
+class Parameters:
+    """The parameters of a function: told to a model, and checked when it gives them."""
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        found = _parameters(function, name)
+        self.description = described(inspect.getdoc(function) or "")
+        self.filled_in = frozenset(each for each in FILLED_IN if each in found)
+        shown = {key: each for key, each in found.items() if key not in FILLED_IN}
+        self._struct = _struct(name, function, shown, self.description.parameters)
+        self.schema = _schema(name, self._struct, shown)
+
+    def convert(self, args: Any) -> dict[str, Any]:
+        """The arguments as the function takes them; raise `InvalidInputError` in words that a model can act on."""
+        if not isinstance(args, Mapping):
+            raise InvalidInputError(f"the arguments must be a JSON object, not {_short(args)}")
+        try:
+            made = msgspec.convert(dict(args), self._struct, dec_hook=_built)
+        except (msgspec.ValidationError, ValueError) as exc:  # a pydantic model raises a ValueError
+            raise InvalidInputError(str(exc)) from exc
+        given = ((key, getattr(made, key)) for key in self._struct.__struct_fields__)
+        return {key: value for key, value in given if value is not msgspec.UNSET}
+
+
+def described(doc: str) -> Described:
+    """The text of a docstring up to its sections, and what it says of parameters (Google's form, or `:param x:`)."""
+    text: list[str] = []
+    parameters: dict[str, str] = {}
+    section = ""
+    for line in doc.splitlines():
+        head, field = _SECTION.match(line), _FIELD.match(line)
+        if head or field:
+            section = head[1].lower() if head else "field"
+        item = field or (_ITEM.match(line) if section in _PARAMETERS else None)
+        if item:
+            parameters[item[1]] = item[2].strip()
+        elif not section:
+            text.append(line)
+    return Described("\n".join(text).strip(), parameters)
+
+
+def _parameters(function: Callable[..., Any], name: str) -> dict[str, inspect.Parameter]:
+    found = dict(inspect.signature(function).parameters)
+    for each in found.values():
+        if each.kind not in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
+            raise InvalidInputError(f"tool {name!r}: a model gives arguments by name, it cannot give {each}")
+    return found
+
+
+def _struct(
+    name: str, function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter], told: Mapping[str, str]
+) -> type[msgspec.Struct]:
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as exc:
+        raise InvalidInputError(f"tool {name!r}: an annotation cannot be read: {exc}") from exc
+    fields: list[Any] = []
+    for key, each in parameters.items():
+        kind = _with_description(hints.get(key, Any), told.get(key))
+        required = each.default is each.empty
+        fields.append((key, kind) if required else (key, kind | msgspec.UnsetType, msgspec.UNSET))
+    return msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
+
+
+def _with_description(kind: Any, told: str | None) -> Any:
+    """`Annotated[int, "how many"]` describes a parameter as its docstring does."""
+    if get_origin(kind) is Annotated:
+        words = [each for each in get_args(kind)[1:] if isinstance(each, str)]
+        told = words[0] if words else told
+    return Annotated[kind, msgspec.Meta(description=told)] if told else kind
+
+
+def _schema(name: str, struct: type[msgspec.Struct], parameters: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
+    try:
+        (root,), parts = msgspec.json.schema_components([struct], schema_hook=_custom, ref_template="#/$defs/{name}")
+    except TypeError as exc:
+        raise InvalidInputError(f"tool {name!r}: a parameter has no JSON schema: {exc}") from exc
+    schema: dict[str, Any] = parts.pop(root["$ref"].removeprefix("#/$defs/"))
+    schema.pop("title", None)
+    for key, shown in schema["properties"].items():
+        default = parameters[key].default
+        if isinstance(default, str | int | float | bool) and "$ref" not in shown:
+            shown["default"] = default
+    return {**schema, "$defs": parts} if parts else schema
+
+
+def _custom(kind: type) -> dict[str, Any]:
+    """The schema of a pydantic model; other classes have none."""
+    if hasattr(kind, "model_json_schema"):
+        return kind.model_json_schema()  # type: ignore[attr-defined]
+    raise NotImplementedError
+
+
+def _built(kind: type, value: Any) -> Any:
+    if hasattr(kind, "model_validate"):
+        return kind.model_validate(value)  # type: ignore[attr-defined]
+    raise NotImplementedError
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"

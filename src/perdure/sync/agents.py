@@ -1,0 +1,88 @@
+"""Agents for synchronous code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from perdure.sync.driver import Driver
+from perdure.sync.run import Run
+from perdure.sync.running import Running, Ticket, held_thread
+
+if TYPE_CHECKING:
+    from perdure.app.agent import Agent as AsyncAgent
+    from perdure.app.agent import AgentResult
+    from perdure.app.users import UserId
+    from perdure.runtime.agents.model import Model
+    from perdure.runtime.options import Retry
+    from perdure.sync.thread import Thread
+
+
+class Agent:
+    """`perdure.Agent` for synchronous code: its tools are plain functions, one after the other."""
+
+    def __init__(self, agent: AsyncAgent, drive: Driver) -> None:
+        self._agent = agent
+        self._drive = drive
+
+    def __repr__(self) -> str:
+        return repr(self._agent)
+
+    @property
+    def name(self) -> str:
+        """The name that its runs are found by."""
+        return self._agent.name
+
+    def run(
+        self, prompt: Any, *, thread: Thread | str, user: UserId | None = None, key: str | None = None
+    ) -> AgentResult:
+        """Go on with the conversation of a thread here, and return the answer, or what the run waits for."""
+        return self._drive(self._agent.run(prompt, thread=held_thread(thread), user=user, key=key))
+
+    def resume(self, thread: Thread | str, *, user: UserId | None = None) -> AgentResult:
+        """Go on with the unfinished run of a thread here, such as after a decision."""
+        return self._drive(self._agent.resume(held_thread(thread), user=user))
+
+    def start(
+        self,
+        prompt: Any,
+        *,
+        thread: Thread | str,
+        user: UserId | None = None,
+        key: str | None = None,
+        at: datetime | None = None,
+    ) -> Ticket:
+        """Record that the agent is to be run; `recover()`, `resume()` or a worker runs it."""
+        ticket = self._drive(self._agent.start(prompt, thread=held_thread(thread), user=user, key=key, at=at))
+        return Ticket(ticket, self._drive)
+
+
+class Agents(Running):
+    """Registers agents as handlers of their names."""
+
+    def agent(
+        self,
+        name: str,
+        *,
+        model: Model,
+        tools: Sequence[Callable[..., Any]] = (),
+        instructions: str | None = None,
+        max_turns: int = 20,
+        retry: Retry | int | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Agent:
+        """Register an agent: a model that may call plain functions until it has an answer. See `perdure.Perdure.agent`.
+
+        The model needs a method `reply_now`; `ScriptedModel` and `OpenAICompatible` have one.
+        """
+        from perdure.app.agent import Agent as AsyncAgent
+        from perdure.app.agent import spec_of
+        from perdure.app.store import parts_of
+
+        spec = spec_of(
+            name, model=model, tools=tools, instructions=instructions, max_turns=max_turns, timeout=None,
+            settings=settings,
+        )  # fmt: skip
+        face = lambda run: Run(run, self._run)  # noqa: E731
+        return Agent(AsyncAgent(self._store, parts_of(self._store), spec, retry, face), self._run)
