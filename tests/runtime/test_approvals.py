@@ -104,3 +104,38 @@ async def test_what_nobody_approves_in_time_is_denied(store: Any, jobs: Jobs, cl
     with pytest.raises(ToolDeniedError, match="nobody approved it in time"):
         await block(store, deploying(jobs))
     assert jobs.ran == []
+
+
+async def test_a_tool_brings_its_own_options_to_a_run(store: Any, jobs: Jobs) -> None:
+    import perdure
+
+    @perdure.tool(approval_prompt="Delete {path}?", repeatable=True)
+    async def delete(path: str) -> str:
+        return await jobs.job("delete", path, dies=[1])()
+
+    async def code(run: Any) -> Any:
+        return await run.options(timeout=60).tool("delete", delete, path="a.log")
+
+    await block(store, code)
+    pause = await answer(store, approved=True)
+    assert pause.ask == "Delete a.log?"
+    await dies(block(store, code))
+    assert await block(store, code) == "a.log"
+    assert jobs.count("delete") == 2
+
+
+async def test_edited_arguments_have_to_fit_the_tool(store: Any, jobs: Jobs) -> None:
+    """B17"""
+    import perdure
+    from perdure.core.errors import InvalidAnswerError
+
+    @perdure.tool(require_approval=True)
+    async def resize(size: int) -> int:
+        return size
+
+    await block(store, lambda run: run.tool("resize", resize, size=1))
+    (pause,) = await store.pauses()
+    with pytest.raises(InvalidAnswerError, match=r"args\.size"):
+        await store.decide(pause, approved=True, by="ann", args={"size": "large"})
+    await store.decide(pause, approved=True, by="ann", args={"size": 2})
+    assert await block(store, lambda run: run.tool("resize", resize, size=1)) == 2

@@ -290,16 +290,16 @@ async def test_who_is_cancelled_while_sending_is_cancelled() -> None:
 
 async def test_a_pause_is_told_as_it_is_listed() -> None:
     async def release(run: Any) -> None:
-        await run.pause("deploy", ask="Deploy?", args={"env": "prod"})
+        await run.pause("deploy", ask="Deploy?", args={"env": "prod"}, who="bob")
 
     async with Perdure.open("memory://") as store:
         store.handler("release")(release)
         await store.start("release", thread="t", user="ann")
         await store.resume("t")
         (pause,) = await store.pauses()
-    body = json.loads(body_of(notice_of(pause, who="bob")).content)
+    body = json.loads(body_of(notice_of(pause)).content)
     assert (body["pause"], body["ask"], body["args"]) == (pause.id, "Deploy?", {"env": "prod"})
-    assert (body["thread"], body["user"], body["version"], body["who"]) == ("t", "ann", pause.version, "bob")
+    assert (body["thread"], body["user"], body["version"], body["who"]) == ("t", "ann", pause.version, ["bob"])
 
 
 def test_without_the_extra_its_name_is_told() -> None:

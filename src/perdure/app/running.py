@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perdure.app.directory import Directory
+from perdure.app.deciding import Deciding
 from perdure.app.handle import Handle, key_of
 from perdure.core.checkpoint import check_limit
 from perdure.core.errors import InvalidInputError, NotFoundError
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from perdure.app.rerunning import Changed
     from perdure.app.thread import Thread
     from perdure.app.users import UserId
-    from perdure.runtime.decisions import Decision, Pause
     from perdure.runtime.infos import RunInfo
     from perdure.runtime.options import Retry
     from perdure.runtime.recovery import Tried
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 H = TypeVar("H", bound=Callable[..., Any])
 
 
-class Running(Directory):
+class Running(Deciding):
     """Starts runs, finds them again, and tells what became of them."""
 
     def handler(self, name: str, *, retry: Retry | int | None = None) -> Callable[[H], H]:
@@ -171,41 +170,6 @@ class Running(Directory):
         where = await key_of(self._named(thread, user))
         await self._parts.running.signal(where, check_id(name, "the signal name"), value, key)
 
-    async def pauses(
-        self, thread: Thread | str | None = None, *, user: UserId | None = None, limit: int = 100
-    ) -> list[Pause]:
-        """The questions that wait for somebody: of all threads, a user's, or one."""
-        await self._parts.ready()
-        answers, shown = self._parts.running.answers, self._parts.users.shown
-        if thread is None:
-            return await answers.open(self._namespace, self._whose(user), shown, check_limit(limit))
-        row = await self._parts.storage.thread(await key_of(self._named(thread, user)))
-        return [] if row is None else await answers.of(row, shown(row.key.user))
-
-    async def decide(
-        self,
-        pause: Pause | str,
-        *,
-        approved: bool,
-        by: str,
-        args: Any = None,
-        answer: Any = None,
-        version: int | None = None,
-    ) -> Decision:
-        """Answer a pause; a worker goes on with the run at once, or `resume(thread)` does.
-
-        `args` are the arguments as you edited them, `version` is that of the pause you saw. A second decision raises
-        `PauseClosedError`, which names the first.
-        """
-        await self._parts.ready()
-        if type(approved) is not bool:
-            raise InvalidInputError(f"approved must be True or False, not {approved!r}")
-        from perdure.runtime.answering import Answer
-
-        which = pause if isinstance(pause, str) else pause.id
-        given = Answer(which, approved, check_id(by, "by"), args, answer, version)
-        return await self._parts.running.answers.decide(self._namespace, given)
-
     async def why(self, thread: Thread | str, *, user: UserId | None = None) -> Why:
         """What happened to a thread: what failed and where, what it did outside so far, and what to type next."""
         from perdure.runtime.why import explain
@@ -215,11 +179,6 @@ class Running(Directory):
         if row is None:
             raise NotFoundError(f"thread {key.id!r}")
         return await explain(self._parts.running.runtime, row, self._parts.users.shown(row.key.user))
-
-    def _named(self, thread: Thread | str, user: UserId | None) -> Handle:
-        if isinstance(thread, Handle):
-            return thread
-        return self.thread(thread, user=user)  # type: ignore[attr-defined]
 
 
 def _at_least_one(concurrency: int) -> int:

@@ -38,7 +38,8 @@ class Webhook(msgspec.Struct, frozen=True):
     """A receiver of notifications, and how often it is tried.
 
     `secret` signs (a tuple while one is replaced by another: all of them sign). `template` takes the place of the
-    JSON body. Raises `InvalidWebhookError` for what cannot be.
+    JSON body. With `link` a notice has an address with which its receiver decides. Raises `InvalidWebhookError` for
+    what cannot be.
     """
 
     url: str
@@ -50,6 +51,7 @@ class Webhook(msgspec.Struct, frozen=True):
     longest_wait: float = 30.0
     timeout: float = 10.0  # seconds for a whole attempt, from the look-up of the host to the answer
     allow_private: bool = True  # receivers are named by the operator; False where users name them
+    link: str | None = None  # an address of yours with {token} in it: what a person opens to decide
 
     def __post_init__(self) -> None:
         for reason in _faults(self):
@@ -195,6 +197,8 @@ def _faults(hook: Webhook) -> Iterator[str]:
     yield from _header_faults(hook.headers)
     yield from _secret_faults(hook.secret)
     yield from _template_faults(hook.template)
+    if hook.link is not None and "{token}" not in str(hook.link):
+        yield "link must be an address with {token} in it"
     if type(hook.attempts) is not int or hook.attempts < 1:
         yield f"attempts must be an int from 1 on, not {hook.attempts!r}"
     for name, least in (("first_wait", 0.0), ("longest_wait", 0.0), ("timeout", 0.001)):

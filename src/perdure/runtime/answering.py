@@ -63,6 +63,28 @@ class Answers:
         found = await open_questions(self._storage, row)
         return [pause_of(row.key.id, user, each.entry, each.opened) for each in found]
 
+    async def asked(self, namespace: str, pause: str, shown: Any) -> Pause:
+        """A question that is open; raise `NotFoundError`, `PauseClosedError`."""
+        row, place, opened, at = await self._found(namespace, pause)
+        await self._refuse_closed(row, place, opened)
+        found = await self.of(row, shown(row.key.user))
+        return next(each for each in found if each.id == pause and each.version == at)
+
+    async def standing(self, namespace: str, pause: str, by: str) -> int:
+        """The version of an open question that somebody may decide about."""
+        row, place, opened, at = await self._found(namespace, pause)
+        await self._refuse_closed(row, place, opened)
+        if opened.who and by not in opened.who:
+            raise NotAllowedError(pause, by, opened.who)
+        return at
+
+    async def _refuse_closed(self, row: ThreadRow, place: str, opened: Opened) -> None:
+        await self._refuse_over(row, place, opened)
+        if opened.is_expired(self._runtime.clock.now()):
+            await self.expire(row, opened)
+        if await self._storage.keyed(row.key, decided_key(place)) is not None:
+            raise await self._closed(row, place, opened)
+
     async def decide(self, namespace: str, answer: Answer) -> Decision:
         """Keep a decision, and wake whoever goes on with the run.
 

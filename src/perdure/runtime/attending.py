@@ -23,7 +23,7 @@ from perdure.core.payload import encode_body
 from perdure.core.runs import PAUSED
 from perdure.core.threads import ThreadPatch, ThreadRow, is_due
 from perdure.core.webhooks import Webhook
-from perdure.runtime.decisions import pause_of
+from perdure.runtime.decisions import Pause, pause_of
 from perdure.runtime.leases import SECOND
 from perdure.runtime.questions import Question, Told, open_questions
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from perdure.runtime.sending import Sender
 
 GRACE = 15.0  # seconds that whoever asked has to tell people, before others do
+_LINKED = 7 * 24 * 3600.0  # seconds that a link in a notice works
 _TEXT = 500  # characters of a reason that are kept
 
 
@@ -101,7 +102,8 @@ class Attending:
         from perdure.runtime.sending import notice_of
 
         before = question.told.get(hook_id(hook))
-        notice = notice_of(pause_of(row.key.id, row.key.user or None, question.entry, question.opened))
+        pause = pause_of(row.key.id, row.key.user or None, question.entry, question.opened)
+        notice = notice_of(pause, link=await self._link(hook, pause))
         sent = await self._send(hook, notice)
         attempt = before.notified.attempt + 1 if before else 1
         done = Notified(
@@ -109,6 +111,17 @@ class Attending:
             sent.asked or 0.0,
         )  # fmt: skip
         return replace(question, told={**question.told, hook_id(hook): Told(self._runtime.clock.now(), done)})
+
+    async def _link(self, hook: Webhook, pause: Pause) -> str | None:
+        """The address with which whoever is told decides: in the name of the one who may, or of the receiver."""
+        if hook.link is None or len(pause.who) > 1:
+            return None
+        from perdure.core.links import make
+        from perdure.runtime.linking import key_of_links
+
+        by, until = (*pause.who, hook.host)[0], self._runtime.in_seconds(_LINKED)
+        token = make(await key_of_links(self._runtime), pause.id, pause.version, until, by)
+        return hook.link.replace("{token}", token)
 
     async def _send(self, hook: Webhook, notice: object) -> Sent:
         if self._sender is None:

@@ -30,7 +30,7 @@ from perdure.core.triggers import Moment
 from perdure.runtime.approving import approved
 from perdure.runtime.failures import failure_of, told_again
 from perdure.runtime.journal import Recorded
-from perdure.runtime.options import Options, returned
+from perdure.runtime.options import Options, returned, with_own
 from perdure.runtime.pausing import ask_about
 from perdure.runtime.scope import SCOPE, Scope
 from perdure.runtime.work import takes
@@ -96,6 +96,7 @@ async def call_step(run: Run, options: Options, asked: Asked) -> Any:
 
 async def call_tool(run: Run, options: Options, asked: Asked) -> Any:
     """Return what a tool returned, now or earlier; ask about one that may have run."""
+    options = with_own(options, asked.fn)
     with made(run, options, asked) as (call, scope):
         found = await run.find(call, scope)
         if found.outcome is not None:

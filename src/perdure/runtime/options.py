@@ -65,6 +65,20 @@ def options_of(
     )  # fmt: skip
 
 
+def with_own(options: Options, function: Any) -> Options:
+    """The options of a call of a function that has some of its own, such as a `Tool`; those of the call come first."""
+    own = getattr(function, "options", None)
+    if not isinstance(own, Options):
+        return options
+    if options is DEFAULTS:
+        return own
+    return msgspec.structs.replace(
+        options, repeatable=options.repeatable or own.repeatable, shape=options.shape or own.shape,
+        require_approval=options.require_approval or own.require_approval,
+        approval_prompt=options.approval_prompt or own.approval_prompt,
+    )  # fmt: skip
+
+
 def _retry(retry: Retry | int | None) -> Retry:
     if isinstance(retry, Retry):
         return retry

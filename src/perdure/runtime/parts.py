@@ -19,6 +19,7 @@ from perdure.runtime.answering import Answers
 from perdure.runtime.executing import Executor, Handlers
 from perdure.runtime.infos import RunInfo, info_of
 from perdure.runtime.keeping import Drive
+from perdure.runtime.linking import Links
 from perdure.runtime.recovery import Recovery
 from perdure.runtime.runtime import Runtime
 from perdure.runtime.signals import signal_body
@@ -42,6 +43,7 @@ class RunParts:
         self.handlers = Handlers()
         self.executor = Executor(self.runtime, self.handlers)
         self.answers = Answers(self.runtime)
+        self.links = Links(self.runtime, self.answers)
 
     def recovery(self, namespace: str) -> Recovery:
         """What is due in a namespace."""

@@ -79,11 +79,12 @@ class Sender:
         return self._http.AsyncHTTPTransport(verify=self._trust, proxy=_proxy(webhook))
 
 
-def notice_of(pause: Pause, *, deadline: Any = None, who: Any = None, link: str | None = None) -> Notice:
+def notice_of(pause: Pause, *, link: str | None = None) -> Notice:
     """What is told of a pause that was opened."""
     return Notice(
         pause=pause.id, name=pause.name, ask=pause.ask, args=pause.args, thread=pause.thread, user=pause.user,
-        run=pause.run, version=pause.version, deadline=deadline, who=who, link=link, at=pause.at,
+        run=pause.run, version=pause.version, deadline=pause.deadline,
+        who=list(pause.who) or None, link=link, at=pause.at,
     )  # fmt: skip
 
 

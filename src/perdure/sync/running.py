@@ -141,6 +141,18 @@ class Running:
         decided = self._store.decide(pause, approved=approved, by=by, args=args, answer=answer, version=version)
         return self._run(decided)
 
+    def link(self, pause: Pause | str, *, by: str, expires: timedelta = timedelta(days=7)) -> str:
+        """A signed token with which `by` may decide about a pause once, until it expires, without an account."""
+        return self._run(self._store.link(pause, by=by, expires=expires))
+
+    def linked(self, token: str) -> Pause:
+        """The question that a token leads to."""
+        return self._run(self._store.linked(token))
+
+    def decide_by_link(self, token: str, *, approved: bool, args: Any = None, answer: Any = None) -> Decision:
+        """Answer the pause that a token leads to, in the name of whom it was made for."""
+        return self._run(self._store.decide_by_link(token, approved=approved, args=args, answer=answer))
+
     def why(self, thread: Thread | str, *, user: UserId | None = None) -> Why:
         """What happened to a thread: what failed and where, what it did outside so far, and what to type next."""
         return self._run(self._store.why(held_thread(thread), user=user))

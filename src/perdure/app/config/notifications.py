@@ -41,7 +41,7 @@ def _webhook(section: Section) -> Webhook | None:
     if longest < first:
         retry.page.problem(retry.place, f"max is {longest:g}, shorter than initial, which is {first:g}")
     retry.close()
-    rest: dict[str, Any] = {name: section.text(name) for name in ("secret", "template")}
+    rest: dict[str, Any] = {name: section.text(name) for name in ("secret", "template", "link")}
     rest["headers"] = section.pairs("headers")
     rest["timeout"] = section.seconds("timeout", 10.0)
     section.close()
