@@ -259,3 +259,21 @@ async def test_a_fresh_look_sees_the_newest_state(store: Any, jobs: Jobs) -> Non
     await dies(block(store, code))
     await block(store, code)
     assert saw == [0, 1]
+
+
+async def test_a_state_that_an_unfinished_run_loaded_outlives_a_prune(store: Any) -> None:
+    async def code(run: Any) -> Any:
+        first = await run.load()
+        for n in range(20):
+            await run.save({"n": n, "text": "x" * 500})
+        await run.pause("go on", ask="Go on?")
+        return [first["n"], (await run.load())["n"]]
+
+    thread = store.thread("t")
+    for n in range(-9, 0):
+        await thread.save({"n": n, "text": "x" * 500})
+    await block(store, code)
+    assert (await thread.prune(keep=1)).points > 0
+    await store.decide((await store.pauses())[0], approved=True, by="ann")
+    assert await block(store, code) == [-1, 19]
+    assert (await thread.prune(keep=1)).points > 0

@@ -8,13 +8,17 @@ from collections.abc import Iterable
 import msgspec
 
 from perdure.checkpoints.travel import Travel
+from perdure.core.calls import LOAD, decode_outcome, told
 from perdure.core.checkpoint import MAX_LIMIT, CheckpointMark, CheckpointQuery, CheckpointRow
+from perdure.core.codec import decode
 from perdure.core.cuts import state_at
 from perdure.core.entries import Entry, EntryKind
+from perdure.core.pauses import place_of
 from perdure.core.pruning import Record, standing_for
 from perdure.core.retention import Point
+from perdure.core.runs import CANCELLED, FINISHED
 from perdure.core.seams import Range, Rewind
-from perdure.core.threads import ThreadRow
+from perdure.core.threads import IDLE, ThreadRow
 from perdure.storage.contract import Storage
 
 
@@ -29,6 +33,7 @@ class Log(msgspec.Struct, frozen=True, kw_only=True):
     tags: dict[str, int]
     cleared: set[str]
     forks: list[int]  # versions that forks need
+    loaded: list[int] = []  # … and that a run which is not over loaded: it does so again when it goes on
 
     @property
     def steps(self) -> list[Range]:
@@ -47,15 +52,16 @@ class Log(msgspec.Struct, frozen=True, kw_only=True):
 
     def pauses(self) -> list[int]:
         """The versions at which somebody is still being asked."""
-        opened = [entry.version for entry in self.entries if entry.kind is EntryKind.PAUSE_OPENED]
-        decided = sum(entry.kind is EntryKind.PAUSE_DECIDED for entry in self.entries)
-        return opened[decided:]
+        decided = {place_of(entry.key) for entry in self.entries if entry.kind is EntryKind.PAUSE_DECIDED}
+        opened = [entry for entry in self.entries if entry.kind is EntryKind.PAUSE_OPENED]
+        return [entry.version for entry in opened if place_of(entry.key) not in decided]
 
     def points(self) -> list[Point]:
         """What retention decides about: the checkpoints, or every state of a thread that has none."""
         states = [step.high for step in self.steps]
         marks = self.marks or [_implicit(self.row, entry) for entry in self.own if entry.version in set(states)]
         held = {state_at(states, version): "forked from" for version in self.forks}
+        held |= {state_at(states, version): "loaded by a run" for version in self.loaded}
         held |= {state_at(states, version): "paused" for version in self.pauses()}
         weights = _weights(self.own, [mark.entry for mark in marks])
         return [self._point(mark, states, held, weight) for mark, weight in zip(marks, weights, strict=True)]
@@ -117,4 +123,15 @@ async def read(storage: Storage, travel: Travel, row: ThreadRow, *, payloads: bo
         tags=await travel.tags(row),
         cleared=await travel.cleared(row),
         forks=await storage.forks(row.key),
+        loaded=await _loaded(storage, row),
     )
+
+
+async def _loaded(storage: Storage, row: ThreadRow) -> list[int]:
+    """The versions that the unfinished run of a thread loaded."""
+    if not row.run or row.status in (IDLE, FINISHED, CANCELLED):
+        return []
+    entries = await storage.entries(row.key, after=row.run, kinds=(EntryKind.STEP_FINISHED,))
+    outcomes = [told(row.key.id, entry, decode_outcome) for entry in entries]
+    values = [decode(bytes(each.value)) for each in outcomes if each.call.name == LOAD]
+    return [value for value in values if type(value) is int]

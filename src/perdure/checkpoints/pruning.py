@@ -139,7 +139,7 @@ class Pruner:
 def _ranges(log: Log, points: list[Point], dropped: dict[str, int]) -> list[Cut]:
     """The ranges to make one."""
     kept = [point.version for point in points if point.id not in dropped]
-    kept += [*log.tags.values(), *log.forks, *log.pauses()]
+    kept += [*log.tags.values(), *log.forks, *log.loaded, *log.pauses()]
     return cuts.cuts(log.steps, kept, dropped.values(), is_fork=log.row.parent_uid is not None)
 
 

@@ -92,6 +92,9 @@ decode_failure = msgspec.msgpack.Decoder(Failure).decode
 decode_intent = msgspec.msgpack.Decoder(Intent).decode
 
 
+LOAD = "load"  # the step that records which version a run loaded
+
+
 def told(thread_id: str, entry: Entry, decode: Callable[[bytes], T]) -> T:
     """What an entry says, checked; raise `EntryDamagedError`."""
     body = body_of(thread_id, entry)

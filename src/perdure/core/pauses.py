@@ -99,3 +99,8 @@ def decided_key(call: str) -> str:
 def notified_key(call: str, hook: str, attempt: int) -> str:
     """The key of one attempt to tell somebody of a question: two who try at once record one."""
     return f"h.{call}.{hook}.{attempt}"
+
+
+def place_of(key: str | None) -> str:
+    """The call that the key of a question or of its decision is about."""
+    return (key or "").partition(".")[2]

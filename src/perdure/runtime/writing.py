@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from perdure.checkpoints.requests import Request, Saved
+from perdure.core.calls import LOAD
 from perdure.core.changes import Change
 from perdure.core.checkpoint import CheckpointMark, check_metadata
 from perdure.core.codec import decode, encode
@@ -58,7 +59,7 @@ class Writing:
         if fresh:
             state_was_read()
         newest = (await self.journal.engine.head(self.journal.key)).version
-        version = newest if fresh else await self.step("load", lambda: newest)
+        version = newest if fresh else await self.step(LOAD, lambda: newest)
         document = await self._at(version)
         if document is None or document.root is None:
             if default is _ABSENT:
