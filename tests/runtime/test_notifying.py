@@ -190,3 +190,26 @@ def test_synchronous_runs_tell_too(tmp_path: Path) -> None:
         with store, store.thread("t").run() as run:
             run.pause("deploy", ask="Deploy?")
     assert len(receiver.requests) == 1
+
+
+def test_a_missing_extra_is_told_when_the_store_is_opened(tmp_path: Path) -> None:
+    code = """
+import sys; sys.modules["httpx"] = None
+from perdure import Perdure
+from perdure.webhooks import Webhook
+try: Perdure.open("memory://", webhooks=[Webhook("https://example.com/")])
+except ImportError as error: print(error)
+"""
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "perdure[webhooks]" in told.stdout
+
+
+async def test_a_notice_has_a_link_that_decides(tmp_path: Path) -> None:
+    """B17: signed one-time link."""
+    with receiving(OK) as receiver:
+        async with serving(tmp_path, receiver, link="https://agents.example.com/d?t={token}") as store:
+            await asked(store)
+            await told(store, 1)
+            link = json.loads(receiver.requests[0].body)["link"]
+            decision = await store.decide_by_link(link.removeprefix("https://agents.example.com/d?t="), approved=True)
+            assert (decision.approved, decision.by) == (True, "127.0.0.1")

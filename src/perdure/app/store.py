@@ -335,6 +335,10 @@ def policies_given(
         return None
     from perdure.core.policies import policies_of
 
+    if webhooks:
+        from perdure.runtime.sending import Sender
+
+        Sender()  # a missing extra is told now, not when somebody should have been told
     return policies_of(checkpoints=checkpoints, recovery=recovery, approvals=approvals, webhooks=webhooks)
 
 
