@@ -35,9 +35,13 @@ setup: $(VENV)/.ready ## an environment with everything development needs, in .v
 demo: $(VENV)/.ready $(if $(VS),$(PEERS)/.ready) ## an agent is killed and resumes; VS=langgraph shows both
 	@$(BIN)/perdure demo $(if $(VS),--vs $(VS))
 
+# Files of tests live in memory where there is room: nearly all of them wait for a disk otherwise. What a disk loses is
+# tested by losing it on purpose.
+IN_MEMORY := $(shell test -w /dev/shm && df -Pm /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 8000 { print "/dev/shm" }')
+
 test: $(VENV)/.ready ## the tests; ARGS=tests/core narrows them
 	@scripts/servers-if-possible $(BIN)/python
-	$(BIN)/pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder $(ARGS)
+	$(if $(TMPDIR),,$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY) ))$(BIN)/pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder $(ARGS)
 
 check: $(VENV)/.ready ## lint, format, types, import contracts
 	$(BIN)/ruff check
