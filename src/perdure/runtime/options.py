@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Literal
 
 import msgspec
 
 from perdure.core.errors import InvalidInputError
+from perdure.core.identity import check_id
 
 Policy = Literal["ask", "tell", "fail"]
 _POLICIES = ("ask", "tell", "fail")
@@ -34,6 +35,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     unverified: Policy = "ask"
     require_approval: bool = False
     approval_prompt: str | None = None  # "Execute: {command}?"
+    who: tuple[str, ...] = ()  # may approve; empty for anybody
     shape: str = ""  # the JSON schema of its arguments, where it is known
     blocking: bool = False
 
@@ -51,6 +53,7 @@ def options_of(
     unverified: Policy = "ask",
     require_approval: bool = False,
     approval_prompt: str | None = None,
+    who: str | Sequence[str] | None = None,
     blocking: bool = False,
 ) -> Options:
     """The options that these words ask for; raise `InvalidInputError` for what cannot be."""
@@ -60,9 +63,15 @@ def options_of(
         raise InvalidInputError("a blocking function cannot be stopped after a timeout; give it a timeout of its own")
     return Options(
         retry=_retry(retry), timeout=_seconds(timeout), key=key, returns=returns, repeatable=bool(repeatable),
-        unverified=unverified, blocking=bool(blocking), require_approval=bool(require_approval or approval_prompt),
-        approval_prompt=approval_prompt,
+        unverified=unverified, blocking=bool(blocking), approval_prompt=approval_prompt, who=people(who),
+        require_approval=bool(require_approval or approval_prompt or who),
     )  # fmt: skip
+
+
+def people(who: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Who may answer: one, some, or anybody."""
+    named = (who,) if isinstance(who, str) else tuple(who or ())
+    return tuple(check_id(each, "who may answer") for each in named)
 
 
 def _retry(retry: Retry | int | None) -> Retry:
