@@ -89,7 +89,7 @@ def second_release(folder: Path) -> tuple[Any, Any]:
 
 
 def registered(store: Any, folder: Path, release: str) -> tuple[Any, Any]:
-    """The agent and the plan, and two handlers beside it."""
+    """The agent and the plan, and handlers beside it; two of them do not survive their first release."""
     plan, tool = first_release(folder) if release == "first" else second_release(folder)
     store.handler("short")(lambda run: run.step("short", lambda: does(folder, "short")))
 
@@ -99,6 +99,17 @@ def registered(store: Any, folder: Path, release: str) -> tuple[Any, Any]:
         if release == "first":
             os.kill(os.getpid(), signal.SIGKILL)
         return await run.step("end", lambda: does(folder, "end")) or "ended"
+
+    @store.handler("beside")
+    async def beside(run: Any) -> None:
+        async def work() -> None:
+            does(folder, "plan")
+            while release == "first":
+                if await store.pauses():  # the question stands, and this is under way
+                    os.kill(os.getpid(), signal.SIGKILL)
+                await asyncio.sleep(0.01)
+
+        await asyncio.gather(run.pause("go", ask="Go?"), run.step("work", work))
 
     return store.agent("deployer", model=ScriptedModel(SCRIPT), tools=[tool]), plan
 
@@ -115,9 +126,15 @@ async def ask(store: Any, agent: Any, plan: Any) -> None:
     await serve(store, agent, plan)
 
 
-async def cut_off(store: Any, agent: Any, plan: Any) -> None:
+async def long(store: Any, agent: Any, plan: Any) -> None:
     """A server that does not survive what it is given to do."""
     await store.start("long", thread="t")
+    await serve(store, agent, plan)
+
+
+async def beside(store: Any, agent: Any, plan: Any) -> None:
+    """The same, while it waits for somebody too."""
+    await store.start("beside", thread="t")
     await serve(store, agent, plan)
 
 
@@ -138,7 +155,7 @@ async def look(store: Any, agent: Any, plan: Any) -> None:
         await (await store.start("short", thread="new")).result(timeout=60)
 
 
-JOBS = {"ask": ask, "serve": serve, "cut_off": cut_off, "recover": recover, "resume": resume, "look": look}
+JOBS = {each.__name__: each for each in (ask, serve, long, beside, recover, resume, look)}
 
 
 async def main(what: str, config: str, folder: str, release: str) -> None:
@@ -170,7 +187,8 @@ def _command(*words: Any) -> list[str]:
 
 def perdure_command(*words: str) -> int:
     """The command line, in a process of its own."""
-    return subprocess.run([sys.executable, "-m", "perdure.cli.main", *words], cwd=ROOT, check=False).returncode
+    command = [sys.executable, "-m", "perdure.cli.main", *words]
+    return subprocess.run(command, cwd=ROOT, check=False, capture_output=True, timeout=120).returncode
 
 
 def until(holds: Any) -> Any:

@@ -99,12 +99,18 @@ def test_what_is_decided_while_a_server_runs_is_taken_up_at_once(
     assert (status(store), did(tmp_path)) == (("finished", "Deployed."), [FIRST])
 
 
-def test_a_run_that_was_cut_off_stays_while_new_ones_are_served(store: Perdure, url: str, tmp_path: Path) -> None:
-    """S4.18: with `auto_resume: false`, until somebody resumes it."""
+@pytest.mark.parametrize(
+    ("what", "stands", "again", "ends"),
+    [("long", "interrupted", [["end"]], "finished"), ("beside", "input_required", [["plan"]], "input_required")],
+)
+def test_a_run_that_was_cut_off_stays_while_new_ones_are_served(
+    store: Perdure, url: str, tmp_path: Path, what: str, stands: str, again: list[Any], ends: str
+) -> None:
+    """S4.18: with `auto_resume: false`, until somebody resumes it, also when it was cut off beside a question."""
     config = config_in(tmp_path, url, auto_resume=False)
-    with process("cut_off", config, tmp_path) as server:
+    with process(what, config, tmp_path) as server:
         assert server.wait(60) == -signal.SIGKILL
     assert done("look", config, tmp_path) == 0
-    assert (status(store)[0], did(tmp_path)) == ("interrupted", [["plan"], ["short"]])
+    assert (status(store)[0], did(tmp_path)) == (stands, [["plan"], ["short"]])
     assert done("resume", config, tmp_path) == 0
-    assert (status(store), did(tmp_path)) == (("finished", "ended"), [["plan"], ["short"], ["end"]])
+    assert (status(store)[0], did(tmp_path)) == (ends, [["plan"], ["short"], *again])
