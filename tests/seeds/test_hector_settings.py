@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,9 @@ def clock() -> ManualClock:
 
 
 @asynccontextmanager
-async def opened(folder: Path, url: str, clock: ManualClock, text: str = "", **recovery: Any) -> AsyncIterator[Any]:
+async def opened(
+    folder: Path, url: str, clock: ManualClock | None, text: str = "", **recovery: Any
+) -> AsyncIterator[Any]:
     """A store by a file, with an agent that deploys without asking and searches with, and a handler that asks."""
     path = folder / "config.yaml"
     given = ", ".join(f"{name}: {value}" for name, value in {"auto_resume_hitl": "true", **recovery}.items())
@@ -98,14 +100,23 @@ async def test_what_nobody_approves_in_time_is_denied_or_waits_on(
 
 async def test_an_old_timeout_lets_pauses_expire_with_a_warning(url: str, tmp_path: Path, clock: ManualClock) -> None:
     """N4: `recovery.timeout`; by then nothing has to be running."""
-    with pytest.warns(PausesExpireWarning, match="expire after 3600 s"):
-        async with opened(tmp_path, url, clock, timeout=3600) as store:
-            assert await waits(store, "asker") == ["go"]
-            clock.advance(timedelta(seconds=3599))
-            assert (await store.recover(), len(await store.pauses())) == ([], 1)
+    async with AsyncExitStack() as stack:
+        with pytest.warns(PausesExpireWarning, match="expire after 3600 s"):
+            store = await stack.enter_async_context(opened(tmp_path, url, clock, timeout=3600))
+        assert await waits(store, "asker") == ["go"]
+        clock.advance(timedelta(seconds=3599))
+        assert (await store.recover(), len(await store.pauses())) == ([], 1)
     clock.advance(timedelta(seconds=1))
     async with opened(tmp_path, url, clock) as store:
         assert [info.result for info in await store.recover()] == [[False, True]]
+
+
+@pytest.mark.filterwarnings("ignore::perdure.errors.PausesExpireWarning")
+async def test_a_question_that_expires_while_a_server_runs_is_gone_on_with_at_once(url: str, tmp_path: Path) -> None:
+    """N4, S4.20: as one that is decided then is, also with `auto_resume_hitl: false`."""
+    async with opened(tmp_path, url, None, timeout=0.2, auto_resume_hitl="false") as store, store.worker():
+        ticket = await store.start("asker", thread="t")
+        assert await ticket.result(timeout=60) == [False, True]
 
 
 async def test_without_it_they_wait_without_a_warning(url: str, tmp_path: Path, clock: ManualClock) -> None:
