@@ -8,7 +8,7 @@ import pytest
 
 from perdure.app.store import parts_of
 from perdure.core.approvals import Approvals
-from perdure.core.errors import ToolDeniedError
+from perdure.core.errors import NotAllowedError, ToolDeniedError
 from tests.runtime.scenes import Jobs, block, clock, dies, jobs, kinds, store
 
 __all__ = ["clock", "jobs", "store"]
@@ -139,3 +139,21 @@ async def test_edited_arguments_have_to_fit_the_tool(store: Any, jobs: Jobs) -> 
         await store.decide(pause, approved=True, by="ann", args={"size": "large"})
     await store.decide(pause, approved=True, by="ann", args={"size": 2})
     assert await block(store, lambda run: run.tool("resize", resize, size=1)) == 2
+
+
+async def test_only_those_whom_a_tool_names_decide_about_it_also_after_a_crash(store: Any, jobs: Jobs) -> None:
+    """B17"""
+
+    async def code(run: Any) -> Any:
+        return await run.options(who=["ann", "bob"]).tool("deploy", jobs.job("deploy", "done", dies=[1]))
+
+    await block(store, code)
+    with pytest.raises(NotAllowedError, match="mallory"):
+        await store.decide((await store.pauses())[0], approved=True, by="mallory")
+    await answer(store, approved=True)
+    await dies(block(store, code))
+    await block(store, code)
+    with pytest.raises(NotAllowedError, match="mallory"):
+        await store.decide((await store.pauses())[0], approved=False, by="mallory", answer="made up")
+    await answer(store, approved=True)
+    assert (await block(store, code), jobs.ran) == ("done", ["deploy", "deploy"])

@@ -11,6 +11,7 @@ import pytest
 
 from perdure import Perdure
 from perdure.core.errors import HandlerMissingError, NotFoundError
+from perdure.core.recovery_policy import RecoveryPolicy
 from perdure.runtime.options import Retry
 from perdure.testing.clock import ManualClock
 from tests.runtime.scenes import TTL, Jobs, Killed, clock, dies, jobs, kinds, store
@@ -173,6 +174,31 @@ async def test_a_process_that_died_right_after_the_end_of_a_run_leaves_nothing_t
         clock.advance(timedelta(minutes=1))
     (row,) = await store._parts.storage.find("", "t")
     assert (row.lease_owner, row.wake_at, row.status) == (None, None, "finished")
+
+
+@pytest.mark.parametrize("asks", [True, False])
+async def test_without_auto_resume_what_was_cut_off_stays_also_beside_a_question(
+    store: Any, clock: ManualClock, jobs: Jobs, asks: bool
+) -> None:
+    """S4.18"""
+
+    @store.handler("work")
+    async def work(run: Any) -> str:
+        if asks:
+            await asyncio.gather(run.pause("go", ask="Go?"), run.step("one", jobs.job("one", dies=[1])))
+        return await run.step("two", jobs.job("two", "done", dies=[1]))
+
+    running = store._parts.running.runtime
+    running.recovery_policy = RecoveryPolicy(auto_resume=False)
+    await store.start("work", thread="t")
+    release, running.leases.release = running.leases.release, _never
+    await dies(store.recover())
+    running.leases.release = release
+    did = list(jobs.ran)
+    for _ in range(2):
+        assert (await store.recover(), jobs.ran) == ([], did)
+        clock.advance(timedelta(seconds=TTL + 1))
+    assert (await store.resume("t")).status == ("input_required" if asks else "finished")
 
 
 async def test_resuming_what_is_not_there_makes_nothing(store: Any) -> None:

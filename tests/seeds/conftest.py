@@ -34,6 +34,12 @@ def mariadb() -> Iterator[str]:
     yield from _emptied(require(shared_mariadb))
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty database, in a file and on a server."""
+    return f"sqlite:///{tmp_path}/agents.db" if request.param == "sqlite" else request.getfixturevalue(request.param)
+
+
 @pytest.fixture(params=["file", "sqlite", "postgres", "mariadb"])
 def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of an empty place that outlives its process."""

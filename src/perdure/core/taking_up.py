@@ -12,8 +12,11 @@ ATTENDED = Which(statuses=(PAUSED,))  # their questions are looked after
 def taken_up(policy: RecoveryPolicy, since: int) -> Which:
     """Those that are gone on with by whoever serves since this time.
 
-    What becomes due while somebody serves is taken up in any case; what was due before by the policy.
+    What becomes due while somebody serves is taken up in any case; what was due before by the policy. A run that was
+    cut off is found when its lease runs out, or at once when its process is dead: that may be long after somebody
+    began to serve, so when it happens says nothing, and without `auto_resume` it is never taken up.
     """
-    pending = () if policy.auto_resume else (RUNNING, WAITING, FAILED)
+    never = (PAUSED,) if policy.auto_resume else (PAUSED, RUNNING)
+    pending = () if policy.auto_resume else (WAITING, FAILED)
     decided = () if policy.auto_resume_hitl else (DECIDED,)
-    return Which(never=(PAUSED,), left=(*pending, *decided), since=since)
+    return Which(never=never, left=(*pending, *decided), since=since)

@@ -43,7 +43,7 @@ def _asks(run: Run, options: Options, asked: Asked) -> Question:
     prompt = options.approval_prompt
     text = f"Run {asked.name}?" if prompt is None else filled(prompt, asked.named, longest=_MOST)
     latest = run.runtime.patience(run.runtime.clock.now())
-    return Question(asked.name, text, _shown(asked), deadline=latest, shape=options.shape)
+    return Question(asked.name, text, _shown(asked), who=options.who, deadline=latest, shape=options.shape)
 
 
 def _shown(asked: Asked) -> dict[str, Any]:

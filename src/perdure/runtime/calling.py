@@ -131,7 +131,7 @@ async def _rerun(attempts: _Attempts, elsewhere: Elsewhere) -> Any:
     outcome = await elsewhere.outcome(attempts.call)
     if outcome is not None:
         return await attempts.record(decode(bytes(outcome.value)), by="the run before")
-    decision = await ask_about(attempts.run, attempts.call, attempts.intent(), "rerun")
+    decision = await ask_about(attempts.run, attempts.call, attempts.intent(), "rerun", attempts.options.who)
     if decision.approved:
         return await attempts.until_done()
     return await attempts.record(decision.answer, by=decision.by)
@@ -146,7 +146,7 @@ async def _unverified(attempts: _Attempts, intent: Intent) -> Any:
     if policy == "tell":
         text = f"unverified: {name} may have run, key {key}"
         return await attempts.record(Unverified(name=name, key=key, text=text))
-    decision = await ask_about(attempts.run, call, intent, "unverified")
+    decision = await ask_about(attempts.run, call, intent, "unverified", attempts.options.who)
     if decision.approved:
         return await attempts.until_done()
     return await attempts.record(decision.answer, by=decision.by)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +10,6 @@ import msgspec
 from perdure.core.answers import APPROVAL, Expects, args_changed, differences, expects_of, plain, problem
 from perdure.core.codec import decode, encode_result
 from perdure.core.errors import InvalidInputError, PauseChangedError
-from perdure.core.identity import check_id
 from perdure.core.pauses import Opened
 from perdure.core.times import to_micros
 from perdure.runtime.decisions import Decision
@@ -34,12 +32,6 @@ def expected(expects: Any) -> Expected:
     """Read what the code says."""
     recorded = expects_of(expects)
     return Expected(recorded, expects if recorded.kind in ("form", "choice") else None)
-
-
-def people(who: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Who may answer: one, some, or anybody."""
-    named = (who,) if isinstance(who, str) else tuple(who or ())
-    return tuple(check_id(each, "who may answer") for each in named)
 
 
 def until(deadline: Deadline | None, now: int) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Literal
 
 import msgspec
 
 from perdure.core.errors import InvalidInputError
+from perdure.core.identity import check_id
 
 Policy = Literal["ask", "tell", "fail"]
 _POLICIES = ("ask", "tell", "fail")
@@ -34,6 +35,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     unverified: Policy = "ask"
     require_approval: bool = False
     approval_prompt: str | None = None  # "Execute: {command}?"
+    who: tuple[str, ...] = ()  # may approve; empty for anybody
     shape: str = ""  # the JSON schema of its arguments, where it is known
     blocking: bool = False
 
@@ -51,6 +53,7 @@ def options_of(
     unverified: Policy = "ask",
     require_approval: bool = False,
     approval_prompt: str | None = None,
+    who: str | Sequence[str] | None = None,
     blocking: bool = False,
 ) -> Options:
     """The options that these words ask for; raise `InvalidInputError` for what cannot be."""
@@ -60,8 +63,8 @@ def options_of(
         raise InvalidInputError("a blocking function cannot be stopped after a timeout; give it a timeout of its own")
     return Options(
         retry=_retry(retry), timeout=_seconds(timeout), key=key, returns=returns, repeatable=bool(repeatable),
-        unverified=unverified, blocking=bool(blocking), require_approval=bool(require_approval or approval_prompt),
-        approval_prompt=approval_prompt,
+        unverified=unverified, blocking=bool(blocking), approval_prompt=approval_prompt, who=people(who),
+        require_approval=bool(require_approval or approval_prompt or who),
     )  # fmt: skip
 
 
@@ -75,8 +78,19 @@ def with_own(options: Options, function: Any) -> Options:
     return msgspec.structs.replace(
         options, repeatable=options.repeatable or own.repeatable, shape=options.shape or own.shape,
         require_approval=options.require_approval or own.require_approval,
-        approval_prompt=options.approval_prompt or own.approval_prompt,
+        approval_prompt=options.approval_prompt or own.approval_prompt, who=options.who or own.who,
     )  # fmt: skip
+
+
+def people(who: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Who may answer: one, some, or anybody."""
+    if who is None:
+        return ()
+    named = (who,) if isinstance(who, str) else who
+    if not isinstance(named, list | tuple | set | frozenset) or not named:
+        # Nobody is not anybody: a list that came out empty by mistake must not let everybody decide.
+        raise InvalidInputError(f"who may answer is a name, or a list of names with one at least, not {who!r}")
+    return tuple(check_id(each, "who may answer") for each in named)
 
 
 def _retry(retry: Retry | int | None) -> Retry:

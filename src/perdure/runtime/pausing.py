@@ -56,15 +56,20 @@ async def ask(run: Run, scope: Scope, call: Call, question: Question) -> Decisio
         scope.settle()
 
 
-async def ask_about(run: Run, call: Call, intent: Intent, why: Literal["unverified", "rerun"]) -> Decision:
-    """Ask whether a tool that may have run, or that a run that is done again comes to, is to be run."""
+async def ask_about(
+    run: Run, call: Call, intent: Intent, why: Literal["unverified", "rerun"], who: tuple[str, ...]
+) -> Decision:
+    """Ask whether a tool that may have run, or that a run that is done again comes to, is to be run.
+
+    Those who may approve the tool are asked: others would let it run, or make up its result.
+    """
     key = run.effect_key(call.id)
     scope = Scope(run, call.id, run.scope)
     place = scope.call(why, key_digest(intent.attempt))
     happened = "may have run" if why == "unverified" else "has no recorded result"
     again = "run it again" if why == "unverified" else "run it"
     ask = f"{why}: {call.name} {happened}, key {key}. Approve: {again}; deny: the answer is its result"
-    question = Question(f"{why} {call.name}", ask, decode(bytes(intent.arguments)))
+    question = Question(f"{why} {call.name}", ask, decode(bytes(intent.arguments)), who=who)
     return await _asked(run, scope, place, question, await standing(run, place))
 
 

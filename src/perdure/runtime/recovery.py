@@ -66,7 +66,9 @@ class Recovery:
 
     async def attend(self, row: ThreadRow, *, eager: bool = False) -> bool:
         """Look after the questions of a thread; say whether its run has to go on here for another reason."""
-        return await self._runtime.attending.attend(row, eager=eager) and row.agent in self._handlers.names
+        due = await self._runtime.attending.attend(row, eager=eager)
+        is_left = row.lease_owner is not None and not self._runtime.recovery_policy.auto_resume  # it was cut off
+        return due and not is_left and row.agent in self._handlers.names
 
     async def sweep(self, concurrency: int) -> list[Tried]:
         """Take up everything that is due now, so many at once, and wait until it came as far as it goes."""

@@ -17,10 +17,10 @@ from perdure.core.pauses import Opened
 from perdure.core.runs import WAITING, Current
 from perdure.core.times import to_datetime
 from perdure.runtime.calling import Asked, call_step, call_tool
-from perdure.runtime.expecting import Deadline, expected, people, until
+from perdure.runtime.expecting import Deadline, expected, until
 from perdure.runtime.journal import NOTHING, Journal, Recorded
 from perdure.runtime.leases import SECOND
-from perdure.runtime.options import DEFAULTS, Options, Policy, Retry, options_of
+from perdure.runtime.options import DEFAULTS, Options, Policy, Retry, options_of, people
 from perdure.runtime.pausing import Question, pause
 from perdure.runtime.scope import SCOPE, Scope
 from perdure.runtime.triggering import Triggering
@@ -135,6 +135,7 @@ class Run(Writing):
         unverified: Policy = "ask",
         require_approval: bool = False,
         approval_prompt: str | None = None,
+        who: str | Sequence[str] | None = None,
         blocking: bool = False,
     ) -> Bound:
         """Say how the next step or tool is run: `await run.options(retry=3, timeout=20).step("fetch", fetch, url)`.
@@ -142,11 +143,12 @@ class Run(Writing):
         `key` finds it again instead of its arguments, `returns` is the type to give back, a `repeatable` tool is run
         again without asking, `unverified` is what to do about one that may have run: "ask", "tell" or "fail". A plain
         function that is `blocking` is called in a thread of its own, so that the event loop and the lease go on. With
-        `require_approval` a person is asked before a tool runs, in the words of `approval_prompt` ("Run: {command}?").
+        `require_approval` a person is asked before a tool runs, in the words of `approval_prompt` ("Run: {command}?"),
+        and only those whom `who` names may decide.
         """
         given = options_of(
             retry=retry, timeout=timeout, key=key, returns=returns, repeatable=repeatable, unverified=unverified,
-            blocking=blocking, require_approval=require_approval, approval_prompt=approval_prompt,
+            blocking=blocking, require_approval=require_approval, approval_prompt=approval_prompt, who=who,
         )  # fmt: skip
         return Bound(self, given)
 

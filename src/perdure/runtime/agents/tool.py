@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar, overload
 
@@ -30,6 +30,7 @@ class Tool:
         require_approval: bool = False,
         repeatable: bool = False,
         approval_prompt: str | None = None,
+        who: str | Sequence[str] | None = None,
         name: str | None = None,
         timeout: float | timedelta | None = None,
         retry: Retry | int | None = None,
@@ -43,7 +44,7 @@ class Tool:
         self.parameters = Parameters(function, self.name)
         options = options_of(
             retry=retry, timeout=timeout, repeatable=repeatable, unverified=unverified,
-            require_approval=require_approval, approval_prompt=approval_prompt,
+            require_approval=require_approval, approval_prompt=approval_prompt, who=who,
         )  # fmt: skip
         # Whoever decides may edit the arguments: the schema says which ones the tool takes.
         self.options = replace(options, shape=msgspec.json.encode(self.parameters.schema).decode())
@@ -73,6 +74,7 @@ def tool(
     require_approval: bool = False,
     repeatable: bool = False,
     approval_prompt: str | None = None,
+    who: str | Sequence[str] | None = None,
     name: str | None = None,
     timeout: float | timedelta | None = None,
     retry: Retry | int | None = None,
@@ -85,6 +87,7 @@ def tool(
     require_approval: bool = False,
     repeatable: bool = False,
     approval_prompt: str | None = None,
+    who: str | Sequence[str] | None = None,
     name: str | None = None,
     timeout: float | timedelta | None = None,
     retry: Retry | int | None = None,
@@ -94,13 +97,14 @@ def tool(
 
     The model is told its name, its docstring and its parameters; what it gives is checked against their annotations.
     Parameters called `run` and `idempotency_key` are filled in and not shown. With `require_approval` somebody is asked
-    first, in the words of `approval_prompt` ("Execute: {command}?"). A `repeatable` tool may run twice: after a crash
-    nobody is asked about it. `timeout`, `retry` and `unverified` are those of `run.options`.
+    first, in the words of `approval_prompt` ("Execute: {command}?"), and only those whom `who` names may decide. A
+    `repeatable` tool may run twice: after a crash nobody is asked about it. `timeout`, `retry` and `unverified` are
+    those of `run.options`.
     """
 
     def made(wrapped: Callable[..., Any]) -> Tool:
         return Tool(
-            wrapped, require_approval=require_approval, repeatable=repeatable, approval_prompt=approval_prompt,
+            wrapped, require_approval=require_approval, repeatable=repeatable, approval_prompt=approval_prompt, who=who,
             name=name, timeout=timeout, retry=retry, unverified=unverified,
         )  # fmt: skip
 
