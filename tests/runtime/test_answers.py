@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 from perdure.core.errors import (
     InvalidAnswerError,
@@ -30,6 +31,17 @@ class Window:
 class Form(BaseModel):
     region: Literal["eu", "us"]
     hours: int = 2
+
+
+class Odd(BaseModel):
+    n: int
+
+    @field_validator("n")
+    @classmethod
+    def check(cls, n: int) -> int:
+        if n % 2 == 0:
+            raise ValueError("odd numbers only")
+        return n
 
 
 def asking(**question: Any) -> Any:
@@ -190,7 +202,7 @@ async def test_an_argument_that_was_added_meanwhile_is_not_among_what_was_approv
     """S4.24"""
 
     async def code(run: Any) -> Any:
-        return (await run.pause("deploy", ask="Deploy, please?", args={"env": "prod", "region": "eu"})).args
+        return (await run.pause("deploy", ask="Deploy?", args={"env": "prod", "region": "eu"})).args
 
     await block(store, asking(args={"env": "prod"}))
     await store.decide((await store.pauses())[0], approved=True, by="ann")
@@ -217,3 +229,93 @@ async def test_code_that_dropped_the_question_does_not_go_past_it(store: Any, jo
     with pytest.raises(RunDivergedError, match="pause deploy"):
         await block(store, upgraded)
     assert jobs.ran == []
+
+
+async def test_questions_of_one_name_that_are_asked_at_once_get_their_own_answers(store: Any) -> None:
+    def deleting(*names: str) -> Any:
+        async def one(run: Any, name: str) -> str | None:
+            return name if await run.pause("delete", ask=f"Delete {name}?") else None
+
+        async def code(run: Any) -> Any:
+            return await asyncio.gather(*(one(run, name) for name in names))
+
+        return code
+
+    await block(store, deleting("alpha", "beta"))
+    for pause in await store.pauses():
+        await store.decide(pause, approved="alpha" in pause.ask, by="ann")
+    assert await block(store, deleting("beta", "alpha")) == [None, "alpha"]
+
+
+async def test_a_question_in_other_words_is_another_question(store: Any) -> None:
+    await block(store, asking())
+    await store.decide((await store.pauses())[0], approved=True, by="ann")
+
+    async def code(run: Any) -> Any:
+        return bool(await run.pause("deploy", ask="Deploy to the moon?"))
+
+    with pytest.raises(PauseChangedError, match=r"it asked 'Deploy\?', now 'Deploy to the moon\?'"):
+        await block(store, code)
+    assert await block(store, code, changed="accept") is True
+
+
+async def test_an_open_question_stays_as_it_was_asked_when_its_words_change(store: Any) -> None:
+    await block(store, asking())
+    before = await store.pauses()
+
+    async def code(run: Any) -> Any:
+        return bool(await run.pause("deploy", ask="Deploy now?"))
+
+    await block(store, code)
+    assert await store.pauses() == before
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"ask": None}, {"ask": 5}, {"ask": " "}, {"ask": "\ud800"}, {"args": "x"}, {"args": {1: 2}}, {"who": []}),
+        *({"who": 5}, {"deadline": timedelta(days=3_000_000)}, {"deadline": float("inf")}, {"deadline": float("nan")}),
+        {"expects": {"$ref": "#/nowhere"}},
+    ],
+)
+async def test_a_question_that_cannot_be_kept_is_refused_and_nothing_is_written(
+    store: Any, wrong: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidInputError):
+        await block(store, lambda run: run.pause("q", **{"ask": "Really?", **wrong}))
+    assert (await store.pauses(), (await kinds(store)).count("pause.opened")) == ([], 0)
+
+
+@pytest.mark.parametrize("wrong", [5, None, object()])
+async def test_what_is_no_pause_cannot_be_decided(store: Any, wrong: Any) -> None:
+    with pytest.raises(InvalidInputError):
+        await store.decide(wrong, approved=True, by="ann")
+
+
+async def test_five_point_zero_is_no_integer(store: Any) -> None:
+    await block(store, asking(expects=int))
+    (pause,) = await store.pauses()
+    with pytest.raises(InvalidAnswerError, match="integer"):
+        await store.decide(pause, approved=True, by="ann", answer=5.0)
+
+
+@pytest.mark.parametrize(
+    ("expects", "answer", "said"), [(datetime, "soon", "Invalid"), (Odd, {"n": 2}, "odd numbers only")]
+)
+async def test_a_rule_that_no_schema_tells_is_named_where_the_code_gets_the_answer(
+    store: Any, expects: Any, answer: Any, said: str
+) -> None:
+    await block(store, asking(expects=expects))
+    await store.decide((await store.pauses())[0], approved=True, by="ann", answer=answer)
+    with pytest.raises(PauseChangedError, match=said):
+        await block(store, asking(expects=expects))
+    assert await block(store, asking(expects=expects), changed="accept") == [True, answer, False]
+
+
+async def test_edited_arguments_are_a_mapping(store: Any) -> None:
+    await block(store, asking(args={"env": "prod"}))
+    (pause,) = await store.pauses()
+    for wrong in ([], "env", 5):
+        with pytest.raises(InvalidAnswerError, match="mapping"):
+            await store.decide(pause, approved=True, by="ann", args=wrong)
+    assert await store.pauses() == [pause]

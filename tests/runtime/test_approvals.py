@@ -157,3 +157,38 @@ async def test_only_those_whom_a_tool_names_decide_about_it_also_after_a_crash(s
         await store.decide((await store.pauses())[0], approved=False, by="mallory", answer="made up")
     await answer(store, approved=True)
     assert (await block(store, code), jobs.ran) == ("done", ["deploy", "deploy"])
+
+
+async def test_whoever_approves_sees_what_is_left_to_the_defaults(store: Any, jobs: Jobs) -> None:
+    async def deploy(env: str = "production", *, idempotency_key: str | None = None) -> str:
+        return env
+
+    def code(run: Any) -> Any:
+        return run.options(approval_prompt="Deploy to {env}?").tool("deploy", deploy)
+
+    await block(store, code)
+    pause = await answer(store, approved=True)
+    assert (pause.ask, pause.args) == ("Deploy to production?", {"env": "production"})
+    assert await block(store, code) == "production"
+
+
+async def test_a_tool_that_takes_other_arguments_by_now_does_not_run(store: Any, jobs: Jobs) -> None:
+    import perdure
+    from perdure.core.errors import PauseChangedError
+
+    def code(tool: Any) -> Any:
+        return lambda run: run.tool("deploy", tool, env="prod")
+
+    @perdure.tool(require_approval=True)
+    async def deploy(env: str) -> str:
+        return await jobs.job("deploy", env)()
+
+    @perdure.tool(require_approval=True, name="deploy")
+    async def upgraded(env: str, region: str) -> str:
+        return await jobs.job("deploy", env + region)()
+
+    await block(store, code(deploy))
+    await answer(store, approved=True)
+    with pytest.raises(PauseChangedError, match="'region' is a required property"):
+        await block(store, code(upgraded))
+    assert jobs.ran == []

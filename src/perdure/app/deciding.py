@@ -46,8 +46,7 @@ class Deciding(Directory):
         `args` are the arguments as you edited them, `version` is that of the pause you saw. A second decision raises
         `PauseClosedError`, which names the first.
         """
-        which = pause if isinstance(pause, str) else pause.id
-        return await self._decided(which, approved, check_id(by, "by"), args, answer, version)
+        return await self._decided(_id_of(pause), approved, check_id(by, "by"), args, answer, version)
 
     async def link(self, pause: Pause | str, *, by: str, expires: timedelta = timedelta(days=7)) -> str:
         """A signed token with which `by` may decide about a pause once, until it expires, without an account.
@@ -55,8 +54,7 @@ class Deciding(Directory):
         Put it into an address of your own, such as one for a phone: whoever has it decides in the name of `by`.
         """
         await self._parts.ready()
-        which, links = pause if isinstance(pause, str) else pause.id, self._parts.running.links
-        return await links.make(self._namespace, which, check_id(by, "by"), expires)
+        return await self._parts.running.links.make(self._namespace, _id_of(pause), check_id(by, "by"), expires)
 
     async def linked(self, token: str) -> Pause:
         """The question that a token leads to. Raises `LinkInvalidError`, `LinkExpiredError`, `PauseClosedError`.
@@ -92,3 +90,10 @@ class Deciding(Directory):
         if isinstance(thread, Handle):
             return thread
         return self.thread(thread, user=user)  # type: ignore[attr-defined]
+
+
+def _id_of(pause: Any) -> str:
+    found = getattr(pause, "id", pause)
+    if not isinstance(found, str):
+        raise InvalidInputError(f"{pause!r} is not a pause, nor the id of one; store.pauses() lists them")
+    return found

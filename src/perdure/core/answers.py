@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import types
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Literal, get_origin
 
 import msgspec
@@ -97,6 +98,8 @@ def _form(schema: dict[str, Any]) -> Expects:
         validator.check_schema(schema)
     except Exception as exc:  # the library's own, which is only there with the library
         raise InvalidInputError(f"expects: not a JSON schema: {str(exc).splitlines()[0]}") from exc
+    if (lost := misfit(schema, {}, "expects")) and "leads nowhere" in lost:
+        raise InvalidInputError(lost)
     return Expects("form", (), text)
 
 
@@ -129,10 +132,14 @@ def problem(expects: Expects, answer: Any, what: str = "answer") -> str | None:
 def misfit(schema: dict[str, Any], value: Any, what: str) -> str | None:
     """Why a value does not fit a JSON schema; None when it does."""
     from referencing import Registry
+    from referencing.exceptions import Unresolvable
 
     # An own registry: a `$ref` to an address would be fetched otherwise.
-    errors = _validator(schema)(schema, registry=Registry()).iter_errors(value)
-    told = [f"{what}{_place(error.absolute_path)}: {error.message}"[:200] for error in errors]
+    checked = _strict(_validator(schema))(schema, registry=Registry(), format_checker=_formats())
+    try:
+        told = [f"{what}{_place(error.absolute_path)}: {error.message}"[:200] for error in checked.iter_errors(value)]
+    except (Unresolvable, RecursionError) as exc:
+        return f"{what} cannot be checked: its schema leads nowhere ({type(exc).__name__})"
     return "; ".join(told[:3]) or None
 
 
@@ -142,6 +149,22 @@ def _validator(schema: Mapping[str, Any]) -> Any:
     except ImportError as exc:
         raise MissingExtraError("a form as the answer of a pause", "forms") from exc
     return validator_for(schema, default=Draft202012Validator)
+
+
+@cache
+def _strict(validator: Any) -> Any:
+    """5.0 is an integer to JSON schema, and none to the code that asked for one."""
+    from jsonschema.validators import extend
+
+    types = validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
+    return extend(validator, type_checker=types)
+
+
+@cache
+def _formats() -> Any:
+    from jsonschema import FormatChecker
+
+    return FormatChecker(["date", "uuid"])  # those that need nothing more
 
 
 def _place(path: Any) -> str:

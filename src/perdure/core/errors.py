@@ -214,11 +214,9 @@ class ConflictError(PerdureError):
 class VersionConflictError(ConflictError):
     """The state changed since the caller read it."""
 
-    def __init__(self, thread_id: str, expected: int, actual: int) -> None:
-        super().__init__(
-            f"thread {thread_id!r}: the state is at version {actual}, this write expected {expected}; "
-            "load it again and redo the change"
-        )
+    def __init__(self, thread_id: str, expected: int, actual: int, told: str | None = None) -> None:
+        stands = f"the state is at version {actual}, this write expected {expected}; load it again and redo the change"
+        super().__init__(told or f"thread {thread_id!r}: {stands}")
         self.thread_id = thread_id
         self.expected = expected
         self.actual = actual

@@ -32,6 +32,11 @@ class Opened(msgspec.Struct, array_like=True, frozen=True, gc=False):
         """Whether the code of the run asks, and not the runtime about an effect."""
         return self.call.name == f"pause {self.name}"
 
+    def stands_at(self, call: Call, name: str) -> bool:
+        """Whether it was asked by code in the place of a call, where calls follow each other."""
+        here = (self.call.parent, self.call.at, self.call.in_sequence) == (call.parent, call.at, True)
+        return here and call.in_sequence and self.is_by_code and self.name == name
+
     @property
     def form(self) -> dict[str, Any]:
         """What edited arguments have to be like."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from msgspec import Raw
@@ -93,7 +94,8 @@ class Answers:
         """
         row, place, opened, asked_at = await self._found(namespace, answer.pause)
         if answer.version is not None and answer.version != asked_at:
-            raise VersionConflictError(row.key.id, answer.version, asked_at)
+            told = f"pause {answer.pause} is version {asked_at}, you saw {answer.version}; look at it again and decide"
+            raise VersionConflictError(row.key.id, answer.version, asked_at, told)
         await self._refuse_over(row, place, opened)
         if opened.is_expired(self._runtime.clock.now()):
             await self.expire(row, opened)
@@ -159,6 +161,8 @@ def _checked(opened: Opened, answer: Answer) -> Decided:
     """The decision as it is kept; raise when this person may not decide, or what they say does not fit."""
     if opened.who and answer.by not in opened.who:
         raise NotAllowedError(opened.pause, answer.by, opened.who)
+    if answer.args is not None and not isinstance(answer.args, Mapping):
+        raise InvalidAnswerError(opened.pause, f"args must be a mapping of names to values, not {answer.args!r}")
     said = plain(answer.answer)
     why = problem(opened.expects, said) if answer.approved else None
     if why is None and answer.args is not None and opened.shape:

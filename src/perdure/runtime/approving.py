@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
+from perdure.core.answers import misfit
 from perdure.core.approval import needs_approval
 from perdure.core.calls import Call, key_digest
-from perdure.core.errors import ToolDeniedError
+from perdure.core.errors import PauseChangedError, ToolDeniedError
+from perdure.core.plain import LEAVES
 from perdure.core.templates import filled
 from perdure.runtime.pausing import Question, ask, standing
 from perdure.runtime.scope import Scope
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
     from perdure.runtime.run import Run
 
 _PLACED = "args"  # what arguments without a name are called
+_FILLED_IN = ("run", "idempotency_key")  # by us; nobody is asked about them
 _MOST = 500  # characters of an argument in a question
 
 
@@ -36,14 +41,37 @@ async def approved(run: Run, scope: Scope, call: Call, options: Options, asked: 
     decision = await ask(run, inside, place, _asks(run, options, asked))
     if not decision:
         raise ToolDeniedError(asked.name, decision.by, decision.answer)
+    shape = "" if asked.args else options.shape
+    changed = misfit(json.loads(shape), decision.args, "args") if shape else None
+    if changed and not run.accept:
+        # The tool takes other arguments by now than those that somebody approved: nothing else must run in their name.
+        raise PauseChangedError(decision.pause, asked.name, [f"the tool takes other arguments now: {changed}"])
     return _with(asked, dict(decision.args))
 
 
 def _asks(run: Run, options: Options, asked: Asked) -> Question:
+    asked = asked._replace(named={**_defaults(asked), **asked.named})
     prompt = options.approval_prompt
     text = f"Run {asked.name}?" if prompt is None else filled(prompt, asked.named, longest=_MOST)
     latest = run.runtime.patience(run.runtime.clock.now())
-    return Question(asked.name, text, _shown(asked), who=options.who, deadline=latest, shape=options.shape)
+    return Question(
+        asked.name, text, _shown(asked), who=options.who, deadline=latest, shape="" if asked.args else options.shape
+    )
+
+
+def _defaults(asked: Asked) -> dict[str, Any]:
+    """What the function takes where nothing is given: whoever approves has to see it."""
+    try:
+        parameters = list(signature(asked.fn).parameters.values())[len(asked.args) :]
+    except (TypeError, ValueError):
+        return {}
+    return {
+        each.name: each.default
+        for each in parameters
+        if each.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+        and type(each.default) in LEAVES
+        and each.name not in _FILLED_IN
+    }
 
 
 def _shown(asked: Asked) -> dict[str, Any]:

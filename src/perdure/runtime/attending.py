@@ -169,4 +169,5 @@ class Attending:
 
 def hook_id(hook: Webhook) -> str:
     """What a receiver is called in the log: its address may hold a secret."""
-    return sha256(hook.url.encode()).hexdigest()[:12]
+    told = encode_body([hook.url, hook.template, hook.link])  # one address may be told in several ways
+    return sha256(told).hexdigest()[:12]

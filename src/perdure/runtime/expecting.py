@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,6 +11,7 @@ import msgspec
 from perdure.core.answers import APPROVAL, Expects, args_changed, differences, expects_of, plain, problem
 from perdure.core.codec import decode, encode_result
 from perdure.core.errors import InvalidInputError, PauseChangedError
+from perdure.core.identity import check_label
 from perdure.core.pauses import Opened
 from perdure.core.times import to_micros
 from perdure.runtime.decisions import Decision
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from perdure.runtime.run import Run
 
 Deadline = datetime | timedelta | float
+_LONGEST = 100 * 366 * 24 * 3600.0  # seconds
 
 
 class Expected(NamedTuple):
@@ -41,9 +44,24 @@ def until(deadline: Deadline | None, now: int) -> int:
     if isinstance(deadline, datetime):
         return to_micros(deadline)
     seconds = deadline.total_seconds() if isinstance(deadline, timedelta) else deadline
-    if type(seconds) not in (int, float) or not seconds > 0:
+    if type(seconds) not in (int, float) or not 0 < seconds < _LONGEST:
         raise InvalidInputError(f"a deadline is a time, a timedelta or seconds from now on, not {deadline!r}")
     return now + int(seconds * 1_000_000)
+
+
+def words(ask: object) -> str:
+    """A question that a person can be asked."""
+    text = check_label(ask, "ask")
+    if not text or not text.strip():
+        raise InvalidInputError("ask must say what is asked")
+    return text
+
+
+def arguments(args: Any) -> dict[str, Any]:
+    """What is asked about."""
+    if args is not None and not (isinstance(args, Mapping) and all(isinstance(name, str) for name in args)):
+        raise InvalidInputError(f"args must be a mapping of names to values, not {args!r}")
+    return dict(args or {})
 
 
 def as_expected(run: Run, opened: Opened, question: Question, decision: Decision) -> Decision:
@@ -55,12 +73,20 @@ def as_expected(run: Run, opened: Opened, question: Question, decision: Decision
         changed = _changed(opened, question, decision)
         if changed:
             raise PauseChangedError(opened.pause, opened.name, changed)
-    return msgspec.structs.replace(decision, answer=_typed(question.expected.type, decision))
+    try:
+        answer = _typed(question.expected.type, decision)
+    except (msgspec.ValidationError, ValueError) as exc:  # a rule of the type that no schema tells
+        if not run.accept:
+            raise PauseChangedError(opened.pause, opened.name, [f"the answer does not fit: {exc}"]) from exc
+        answer = decision.answer
+    return msgspec.structs.replace(decision, answer=answer)
 
 
 def _changed(opened: Opened, question: Question, decision: Decision) -> list[str]:
     now = encode_result(question.args)
     other = [] if now == bytes(opened.args) else args_changed(decode(bytes(opened.args)), decode(now))
+    if opened.is_by_code and opened.ask != question.ask:
+        other.insert(0, f"it asked {opened.ask!r}, now {question.ask!r}")
     if opened.expects == question.expected.recorded or not decision.approved:
         return other
     why = problem(question.expected.recorded, plain(decision.answer))

@@ -41,14 +41,15 @@ async def pause(run: Run, question: Question) -> Decision:
     """Open a pause, or return the decision about it."""
     scope = run.scope
     name = check_id(question.name, "the name of a pause")
-    call = scope.call(f"pause {name}", key_digest(name))
+    # By everything that is asked: of two questions of one name that are asked at once, each gets its own answer.
+    call = scope.call(f"pause {name}", key_digest([question.ask, encode_result(question.args)]))
     return await ask(run, scope, call, question)
 
 
 async def ask(run: Run, scope: Scope, call: Call, question: Question) -> Decision:
     """Open a pause at a place, or return the decision about it."""
     try:
-        entry = await standing(run, call)
+        entry = await standing(run, call) or await _formerly(run, call, question.name)
         if entry is None:
             await run.find(call, scope)  # code that changed meanwhile is told before anybody is asked
         return await _asked(run, scope, call, question, entry)
@@ -73,17 +74,28 @@ async def ask_about(
     return await _asked(run, scope, place, question, await standing(run, place))
 
 
+async def _formerly(run: Run, call: Call, name: str) -> Entry | None:
+    """The question of this name that was asked in this place, in other words or about other values."""
+    if not run.resumed:
+        return None
+    journal = run.journal
+    with journal.at_work():
+        entries = await journal.storage.entries(journal.key, after=run.current.version, kinds=(EntryKind.PAUSE_OPENED,))
+    asked = [(entry, told(journal.key.id, entry, decode_opened)) for entry in entries]
+    return next((entry for entry, opened in asked if opened.stands_at(call, name)), None)
+
+
 async def standing(run: Run, call: Call) -> Entry | None:
     """The question as it was asked before."""
     return await run.keyed(opened_key(shown(call.id))) if run.resumed else None
 
 
 async def _asked(run: Run, scope: Scope, call: Call, question: Question, entry: Entry | None) -> Decision:
-    place = shown(call.id)
     if entry is None:
         opened = await _open(run, call, question)
     else:
         opened = told(run.journal.key.id, entry, decode_opened)
+        place = shown(opened.call.id)
         answer = await run.keyed(decided_key(place)) or await _expiry(run, place, opened)
         if answer is not None:
             return as_expected(run, opened, question, _decision(run, opened, answer))

@@ -17,7 +17,7 @@ from perdure.core.pauses import Opened
 from perdure.core.runs import WAITING, Current
 from perdure.core.times import to_datetime
 from perdure.runtime.calling import Asked, call_step, call_tool
-from perdure.runtime.expecting import Deadline, expected, until
+from perdure.runtime.expecting import Deadline, arguments, expected, until, words
 from perdure.runtime.journal import NOTHING, Journal, Recorded
 from perdure.runtime.leases import SECOND
 from perdure.runtime.options import DEFAULTS, Options, Policy, Retry, options_of, people
@@ -171,7 +171,7 @@ class Run(Writing):
         """
         answer, now = expected(expects), self.runtime.clock.now()
         latest = until(deadline, now) or self.runtime.patience(now)
-        return await pause(self, Question(name, ask, dict(args or {}), answer, people(who), latest))
+        return await pause(self, Question(name, words(ask), arguments(args), answer, people(who), latest))
 
     async def sleep(self, seconds: float | timedelta) -> None:
         """Wait, through restarts too: the time counts from the first call. A handler lets go of its thread for it."""
