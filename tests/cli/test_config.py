@@ -7,7 +7,10 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+from perdure.cli.main import COMMANDS
+from perdure.cli.parser import BY_CONFIG
 from perdure.sync import Perdure
 from tests.cli.test_cli import perdure
 from tests.cli.test_runs import AGENTS, until
@@ -65,8 +68,43 @@ def test_a_worker_serves_the_store_of_a_file(tmp_path: Path) -> None:
         assert [point.note for point in store.thread("charge").history()] == ["at the end", "after tool charge", None]
 
 
+def test_every_command_on_a_store_finds_it_by_a_file(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(GOOD.partition("notifications")[0])
+    (tmp_path / "agents.py").write_text(AGENTS)
+    with Perdure.open(f"sqlite:///{tmp_path}/agents.db", namespace="tenant") as store:
+        for name in ("release", "waits"):
+            store.start(name, thread=name, user="alice")
+
+    def told(*words: str) -> Any:
+        done = perdure(*words, "--config", "config.yaml", folder=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        return json.loads(done.stdout) if "json" in words else done.stdout
+
+    resume = ["resume", "release", "--handlers", "agents", "-o", "json"]
+    assert {run["thread"] for run in told("runs", "-o", "json")} == {"release", "waits"}
+    assert told(*resume)["status"] == "input_required"
+    (pause,) = told("pauses", "release", "-o", "json")
+    decided = told("decide", pause["id"], "--approve", "--by", "ann")
+    typed = "perdure resume release --handlers MODULE --config config.yaml"
+    assert decided.endswith(f"without one: {typed}\n")
+    assert f"  next: {typed}\n" in told("why", "release")
+    assert told(*resume)["status"] == "input_required"  # the file says that `deploy` needs approval
+    told("signal", "waits", "go", "7")
+    assert told("cancel", "waits", "--reason", "late").startswith("cancelled")
+    assert "signal.received" in told("timeline", "waits", "--user", "alice")
+
+
+def test_each_command_that_names_a_file_can_leave_the_url_out() -> None:
+    helped = {name for name in COMMANDS if "--config" in perdure(name, "--help").stdout}
+    assert helped == {*BY_CONFIG, "worker"}
+
+
 def test_the_storage_is_named_once(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(GOOD)
     for named in ([], ["sqlite:///agents.db", "--config", "config.yaml"]):
         done = perdure("worker", *named, "--handlers", "agents", folder=tmp_path)
         assert (done.returncode, done.stderr) == (1, "error: name the storage once: by its URL, or by --config FILE\n")
+    for words in (["runs"], ["why", "t"], ["pauses", "t"]):
+        done = perdure(words[0], "--config=config.yaml", "sqlite:///agents.db", *words[1:], folder=tmp_path)
+        assert (done.returncode, done.stderr) == (1, "error: name the storage once: by its URL, or by --config FILE\n")
+    assert perdure("why", folder=tmp_path).returncode == 2

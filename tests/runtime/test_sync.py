@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from perdure import sync
-from perdure.core.errors import InvalidInputError, LeaseHeldError, LeaseLostError, PauseClosedError
+from perdure import Agent, Perdure, Run, Thread, sync
+from perdure.core.errors import (
+    InvalidAnswerError,
+    InvalidInputError,
+    LeaseHeldError,
+    LeaseLostError,
+    NotAllowedError,
+    PauseChangedError,
+    PauseClosedError,
+    ToolDeniedError,
+)
+from perdure.runtime.run import Bound
+from perdure.sync.agents import Agent as SyncAgent
+from perdure.sync.run import Bound as SyncBound
+from perdure.sync.run import Run as SyncRun
 from perdure.testing.clock import ManualClock
 from tests.runtime.scenes import Killed
 
 RAN: list[str] = []
+
+
+@dataclass
+class Region:
+    name: str
+    count: int = 1
 
 
 def job(name: str, value: Any = None) -> Any:
@@ -96,6 +117,80 @@ def test_a_pause_lets_go_and_the_decision_comes_back(store: Any) -> None:
     assert store.resume("t").status == "input_required"
     store.decide(store.pauses("t")[0].id, approved=True, by="ann", args={"n": 2})
     assert [info.result for info in store.recover()] == [{"n": 2}]
+
+
+def test_an_answer_comes_back_as_the_type_that_was_asked_for(store: Any) -> None:
+    """S4.13."""
+    store.handler("ask")(lambda run: str(run.pause("where", ask="Where?", expects=Region, who=["ann", "bob"]).answer))
+    store.start("ask", thread="t")
+    assert store.resume("t").status == "input_required"
+    (pause,) = store.pauses()
+    assert (pause.expects, pause.who, pause.schema["required"]) == ("form", ("ann", "bob"), ["name"])
+    with pytest.raises(NotAllowedError):
+        store.decide(pause, approved=True, by="eve", answer={"name": "eu"})
+    with pytest.raises(InvalidAnswerError, match="count"):
+        store.decide(pause, approved=True, by="bob", answer={"name": "eu", "count": "two"})
+    store.decide(pause, approved=True, by="bob", answer=Region("eu", 2))
+    assert store.runs()[0].status == "decided"
+    assert store.resume("t").result == "Region(name='eu', count=2)"
+
+
+def test_nobody_answered_until_the_deadline_and_it_is_denied(store: Any, clock: ManualClock) -> None:
+    store.handler("ask")(lambda run: run.pause("ok", ask="ok?", deadline=timedelta(hours=1)).expired)
+    store.start("ask", thread="t")
+    store.recover()
+    clock.advance(timedelta(hours=1))
+    assert [info.result for info in store.recover()] == [True]
+
+
+def test_a_tool_waits_for_approval_and_a_denied_one_is_not_run(store: Any) -> None:
+    def code(run: Any) -> Any:
+        asking = run.options(approval_prompt="Delete {path}?")
+        return [asking.tool("delete", job("delete", "gone"), path="/tmp/a"), needs_no_prompt(run)]
+
+    def needs_no_prompt(run: Any) -> Any:
+        return run.options(require_approval=True).tool("format", job("format"), disk=1)
+
+    block(store, code)
+    (pause,) = store.pauses()
+    assert (pause.ask, pause.args, RAN) == ("Delete /tmp/a?", {"path": "/tmp/a"}, [])
+    store.decide(pause, approved=True, by="ann")
+    block(store, code)
+    (pause,) = store.pauses()
+    store.decide(pause, approved=False, by="ann", answer="never")
+    with pytest.raises(ToolDeniedError, match="format was not run: denied by ann: never"):
+        block(store, code)
+    assert RAN == ["delete"]
+
+
+def test_code_that_asks_something_else_than_was_decided_can_be_accepted(store: Any) -> None:
+    block(store, lambda run: run.pause("ok", ask="ok?", args={"n": 1}).args)
+    store.decide(store.pauses()[0], approved=True, by="ann")
+    with pytest.raises(PauseChangedError, match=r"args\.n was 1, now 2"):
+        block(store, lambda run: run.pause("ok", ask="ok?", args={"n": 2}).args)
+    assert block(store, lambda run: run.pause("ok", ask="ok?", args={"n": 2}).args, changed="accept") == {"n": 1}
+
+
+ELSEWHERE = {  # what only an event loop can do, and what is not for users
+    "Perdure.agent": {"timeout"},
+    "Perdure.recover": {"concurrency"},
+    "Perdure.worker": {"concurrency", "grace"},
+    "Thread.save": {"also"},
+    "Run.options": {"timeout", "blocking"},
+}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [(Perdure, sync.Perdure), (Thread, sync.Thread), (Run, SyncRun), (Bound, SyncBound), (Agent, SyncAgent)],
+)
+def test_every_method_takes_what_the_one_for_async_code_takes(theirs: type, ours: type) -> None:
+    both = [name for name in dir(theirs) if name[0] != "_" and callable(getattr(theirs, name)) and hasattr(ours, name)]
+    for name in both:
+        asked, taken = (inspect.signature(getattr(each, name)).parameters for each in (theirs, ours))
+        place = f"{theirs.__name__}.{name}"
+        assert asked.keys() - taken.keys() == ELSEWHERE.get(place, set()), place
+        assert taken.keys() <= asked.keys(), place
 
 
 def test_signals_sleep_and_cancel(store: Any, clock: ManualClock) -> None:

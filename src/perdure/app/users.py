@@ -31,3 +31,12 @@ class Users:
     def shown(self, user: str) -> UserId | None:
         """The user id as it was given; None for nobody."""
         return None if not user else user if self._kind == "string" else int(user)
+
+    def typed(self, user: str | None) -> UserId | None:
+        """The user id that a person typed; "" is nobody, None anybody."""
+        if not user or self._kind == "string":
+            return user
+        try:
+            return int(user)
+        except ValueError:
+            raise InvalidIdError("the user id", f"is {user!r}, and user_id_type is {self._kind!r}") from None

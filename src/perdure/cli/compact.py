@@ -5,37 +5,25 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from perdure.app.options import UserIdType
-from perdure.cli.opened import Output, as_json
+from perdure.cli.opened import as_json
+from perdure.cli.parameters import ANY_SERVER, Address, Output, Server
 from perdure.cli.stores import opened_store
 from perdure.core.weights import shown_bytes
 
 
 def compact(
-    url: str,
+    url: Address,
     /,
     *,
-    schema: str | None = None,
-    user_id_type: UserIdType | None = None,
+    server: Server = ANY_SERVER,
     output: Output = "text",
 ) -> None:
     """Give disk space that nothing uses any more back to the system.
 
     Says first who has to wait meanwhile. What is stored does not change.
-
-    Parameters
-    ----------
-    url
-        The address of the storage.
-    schema
-        PostgreSQL: the schema of the tables.
-    user_id_type
-        Servers: the type of user ids.
-    output
-        For people, or for programs.
     """
     console = Console(highlight=False)
-    with opened_store(url, "", schema, user_id_type) as store:
+    with opened_store(url, server) as store:
         waits = store.compacting()
         if output == "text":
             console.print(Text(f"meanwhile          {waits}"), soft_wrap=True)

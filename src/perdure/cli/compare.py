@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from perdure.app.options import UserIdType
-from perdure.cli.opened import Output, as_json
+from perdure.cli.opened import as_json
+from perdure.cli.parameters import HERE, Output, Place, Untouched
 from perdure.cli.stores import opened_store, user_of
 from perdure.core.comparison import Comparison, Comparisons
 from perdure.core.errors import InvalidInputError
 
 
 def compare(
-    url: str,
+    url: Untouched,
     a: str,
     b: str,
     c: str | None = None,
@@ -21,9 +21,7 @@ def compare(
     *,
     user: str | None = None,
     patch: bool = False,
-    namespace: str = "",
-    schema: str | None = None,
-    user_id_type: UserIdType | None = None,
+    at: Place = HERE,
     output: Output = "text",
 ) -> None:
     """Say how two to four points of threads differ.
@@ -33,8 +31,6 @@ def compare(
 
     Parameters
     ----------
-    url
-        The address of the storage; nothing is changed there.
     a
         The point that the others are compared with.
     b
@@ -47,20 +43,12 @@ def compare(
         Only threads of this user are there; "" for those that belong to nobody.
     patch
         Print a JSON Patch (RFC 6902) that leads from A to B.
-    namespace
-        The namespace of the threads.
-    schema
-        PostgreSQL: the schema of the tables.
-    user_id_type
-        Servers: the type of user ids.
-    output
-        For people, or for programs.
     """
     points = [point for point in (a, b, c, d) if point is not None]
     if patch and len(points) > 2:
         raise InvalidInputError(f"a patch leads from one point to another: give 2 points, not {len(points)}")
-    with opened_store(url, namespace, schema, user_id_type) as store:
-        found = store.compare(*points, user=user_of(user, user_id_type))
+    with opened_store(url, at) as store:
+        found = store.compare(*points, user=user_of(user, store))
     _print(Console(), found, "patch" if patch else output)
 
 

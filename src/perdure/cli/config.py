@@ -10,7 +10,8 @@ from rich.text import Text
 
 from perdure.app.config.config import Config
 from perdure.app.servers import masked
-from perdure.cli.opened import Output, as_json
+from perdure.cli.opened import as_json
+from perdure.cli.parameters import Output
 from perdure.core.errors import InvalidConfigError
 
 _SECRETS = ("hot",)
@@ -28,8 +29,6 @@ def config(action: Literal["check"], file: str, /, *, output: Output = "text") -
         What to do: check.
     file
         The file.
-    output
-        For people, or for programs.
     """
     try:
         found = meaning(Config.load(file))

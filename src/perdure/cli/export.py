@@ -6,23 +6,22 @@ from rich.console import Console
 from rich.text import Text
 
 from perdure.app.exporting import Exported, export_thread
-from perdure.app.options import UserIdType
-from perdure.cli.opened import Output, as_json, found, opened, telling
+from perdure.cli.opened import as_json, found, opened, telling
+from perdure.cli.parameters import ANY_SERVER, Output, Owner, Server, ThreadId, Untouched
 from perdure.core.weights import shown_bytes
 from perdure.storage.drive import drive
 
 
 def export(
-    url: str,
-    thread: str,
+    url: Untouched,
+    thread: ThreadId,
     file: str,
     /,
     *,
-    user: str | None = None,
+    user: Owner = None,
     forks: bool = False,
     namespace: str = "",
-    schema: str | None = None,
-    user_id_type: UserIdType | None = None,
+    server: Server = ANY_SERVER,
     output: Output = "text",
 ) -> None:
     """Write a thread into one file that any store can import.
@@ -31,27 +30,15 @@ def export(
 
     Parameters
     ----------
-    url
-        The address of the storage; nothing is changed there.
-    thread
-        The id of the thread.
     file
         The file to write.
-    user
-        Whose thread it is, where several users have one of this id; "" for nobody's.
     forks
         Whether the threads that descend from it come along.
     namespace
         The namespace of the thread.
-    schema
-        PostgreSQL: the schema of the tables.
-    user_id_type
-        Servers: the type of user ids.
-    output
-        For people, or for programs.
     """
     console = Console(highlight=False)
-    with opened(url, schema, user_id_type) as storage, telling(console, output) as tell:
+    with opened(url, server) as storage, telling(console, output) as tell:
         row = found(storage, namespace, thread, user)
         done = drive(
             export_thread(storage, row.key, file, forks=forks, progress=lambda count, total, _: tell(count, total))

@@ -7,9 +7,9 @@ from rich.text import Text
 
 from perdure.app.copying import Outcome
 from perdure.app.importing import check_readable, import_file
-from perdure.app.options import UserIdType
 from perdure.cli.copy import tell_outcomes
-from perdure.cli.opened import Output, as_json, opened, telling
+from perdure.cli.opened import as_json, opened, telling
+from perdure.cli.parameters import ANY_SERVER, Output, Server
 from perdure.storage.drive import drive
 
 
@@ -22,8 +22,7 @@ def import_(
     user: str | None = None,
     overwrite: bool = False,
     namespace: str | None = None,
-    schema: str | None = None,
-    user_id_type: UserIdType | None = None,
+    server: Server = ANY_SERVER,
     output: Output = "text",
 ) -> int:
     """Add the threads of an export to a storage.
@@ -45,16 +44,10 @@ def import_(
         Whether a thread of the same id with another history is deleted first.
     namespace
         Another namespace.
-    schema
-        PostgreSQL: the schema of the tables.
-    user_id_type
-        Servers: the type of user ids.
-    output
-        For people, or for programs.
     """
     console = Console(highlight=False)
     check_readable(file)
-    with opened(url, schema, user_id_type, "auto") as storage, telling(console, output) as tell:
+    with opened(url, server, "auto") as storage, telling(console, output) as tell:
         work = import_file(
             storage, file, namespace=namespace, to=to, user=user, overwrite=overwrite,
             progress=lambda count, total, _: tell(count, total),

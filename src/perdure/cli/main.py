@@ -22,6 +22,10 @@ Options:
   --version Print the version."""
 
 
+class UsageError(Exception):
+    """The words of a command do not go together."""
+
+
 class Command(NamedTuple):
     """A command: where its function is, and one line about it."""
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
-from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from perdure.app.opening import parse, plain_storage
-from perdure.app.options import UserIdType, given
+from perdure.app.options import given
+from perdure.cli.parameters import Server
 from perdure.cli.places import check_there
 from perdure.core.errors import AmbiguousThreadError, NotFoundError
 from perdure.core.identity import ThreadKey, check_id
@@ -20,18 +20,14 @@ from perdure.core.threads import ThreadRow
 from perdure.storage.contract import Migrate, Storage
 from perdure.storage.drive import drive
 
-Output = Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])]
-
 
 @contextmanager
-def opened(
-    url: str, schema: str | None, user_id_type: UserIdType | None, migrate: Migrate = "check"
-) -> Generator[Storage]:
+def opened(url: str, server: Server, migrate: Migrate = "check") -> Generator[Storage]:
     """The storage at an address; one that is not there is made only with "auto"."""
     if migrate == "check":
         check_there(url)
     address = parse(url)
-    storage = plain_storage(address, given({"schema": schema, "user_id_type": user_id_type}, address.scheme))
+    storage = plain_storage(address, given(server.options, address.scheme))
     try:
         drive(storage.setup(migrate))
         yield storage

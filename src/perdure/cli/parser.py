@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 from cyclopts import App, CycloptsError
 
-from perdure.cli.main import COMMANDS, USAGE_ERROR
+from perdure.cli.main import COMMANDS, USAGE_ERROR, UsageError
 from perdure.cli.version import installed_version
+
+BY_CONFIG = frozenset(
+    {"cancel", "compare", "decide", "pauses", "prune", "resume", "runs", "signal", "timeline", "why"}
+)  # their URL can be left out
+_ADDRESS = re.compile(r"(file|memory|mysql|postgresql|sqlite):")
 
 
 def app() -> App:
@@ -21,9 +27,18 @@ def app() -> App:
 def run(given: list[str]) -> int:
     """Parse and run, and return the exit code."""
     try:
-        answer = app()(given, exit_on_error=False, print_error=False, result_action="return_value")
-    except CycloptsError as exc:
+        answer = app()(_placed(given), exit_on_error=False, print_error=False, result_action="return_value")
+    except (CycloptsError, UsageError) as exc:
         print(f"error: {' '.join(str(exc).split())}", file=sys.stderr)
         print("try: perdure --help", file=sys.stderr)
         return USAGE_ERROR
     return answer if isinstance(answer, int) else 0
+
+
+def _placed(given: list[str]) -> list[str]:
+    """With --config there is no URL: what follows must not be taken for one."""
+    command, *words = given
+    named = any(word == "--config" or word.startswith("--config=") for word in words)
+    if command not in BY_CONFIG or not named or any(map(_ADDRESS.match, words)):
+        return given
+    return [command, "", *words]

@@ -2,141 +2,195 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
-from perdure.app.options import UserIdType
-from perdure.cli.opened import Output, as_json
-from perdure.cli.stores import opened_store, user_of
+from perdure.app.clock import SystemClock
+from perdure.cli.forms import fields_of
+from perdure.cli.main import UsageError
+from perdure.cli.opened import as_json
+from perdure.cli.parameters import HERE, Address, Output, Owned, Place, Untouched
+from perdure.cli.prompting import Given, completed
+from perdure.cli.spans import ago, until
+from perdure.cli.standing import line_of, open_pause
+from perdure.cli.stores import driven, inner, opened_store, user_of
 from perdure.cli.values import brief, data, typed
+from perdure.core.errors import InvalidAnswerError
 from perdure.core.retention_words import shown
+from perdure.core.times import to_datetime
 from perdure.runtime.decisions import Decision, Pause
+from perdure.sync import Perdure
 
 _WIDTH = 200
+_SAID = {"approval": "a yes or no", "text": "a text", "external": "a result from elsewhere, as JSON"}
 
 
 def pauses(
-    url: str,
+    url: Untouched,
     thread: str | None = None,
     /,
     *,
-    user: str | None = None,
+    user: Owned = None,
     limit: int = 100,
-    namespace: str = "",
-    schema: str | None = None,
-    user_id_type: UserIdType | None = None,
+    at: Place = HERE,
     output: Output = "text",
 ) -> None:
     """List the questions that wait for a person.
 
     Parameters
     ----------
-    url
-        The address of the storage; nothing is changed there.
     thread
         Only those of the thread of this id.
-    user
-        Only threads of this user; "" for those that belong to nobody.
     limit
         At most this many.
-    namespace
-        The namespace of the threads.
-    schema
-        PostgreSQL: the schema of the tables.
-    user_id_type
-        Servers: the type of user ids.
-    output
-        For people, or for programs.
     """
     console = Console(highlight=False)
-    with opened_store(url, namespace, schema, user_id_type) as store:
-        found = store.pauses(thread, user=user_of(user, user_id_type), limit=limit)
+    with opened_store(url, at) as store:
+        found = store.pauses(thread, user=user_of(user, store), limit=limit)
     if output == "json":
         console.print(Text(as_json([data(each, "args") for each in found])), soft_wrap=True)
         return
-    for line, style in _lines(found):
+    for line, style in _lines(found, now()):
         console.print(Text(line, style=style), soft_wrap=True)
 
 
 def decide(
-    url: str,
+    url: Address,
     pause: str,
     /,
     *,
-    approve: Annotated[bool, Parameter(name="--approve", negative="--deny")],
-    by: str,
-    args: str | None = None,
+    approve: Annotated[bool | None, Parameter(name="--approve", negative="--deny")] = None,
+    by: str | None = None,
+    choice: str | None = None,
+    text: str | None = None,
     answer: str | None = None,
+    args: str | None = None,
     version: int | None = None,
-    namespace: str = "",
-    schema: str | None = None,
-    user_id_type: UserIdType | None = None,
+    at: Place = HERE,
     output: Output = "text",
 ) -> None:
     """Answer a question that waits.
 
     A decision stands: a second one is refused and names the first. A worker that serves the storage goes on with the
-    run at once.
+    run at once. On a terminal, the question is shown and what you leave out is asked for.
 
     Parameters
     ----------
-    url
-        The address of the storage.
     pause
         The id of the question, as `perdure pauses` prints it.
     approve
         Approve it, or deny it.
     by
         Who decides.
+    choice
+        The answer, where one of several is to be chosen.
+    text
+        The answer as it is, where a text is asked for; with --deny, why.
+    answer
+        The answer as JSON, such as a form; of a tool that may have run and is denied, its result.
     args
         The arguments as you edited them, as JSON.
-    answer
-        What the run is told, as JSON; of a tool that may have run and is denied, its result.
     version
         The version of the question that you saw; refused when it is another.
-    namespace
-        The namespace of the thread.
-    schema
-        PostgreSQL: the schema of the tables.
-    user_id_type
-        Servers: the type of user ids.
-    output
-        For people, or for programs.
     """
-    edited, told = typed(args, "--args"), typed(answer, "--answer")
-    with opened_store(url, namespace, schema, user_id_type) as store:
-        done = store.decide(pause, approved=approve, by=by, args=edited, answer=told, version=version)
-    text = _told(done) if output == "text" else as_json(data(done, "args", "answer"))
-    Console(highlight=False).print(Text(text), soft_wrap=True)
+    given = Given(approve, by, typed(args, "--args"), _answered(choice, text, answer), version)
+    console = Console(highlight=False)
+    with opened_store(url, at) as store:
+        done = _decided(console, store, pause, given, asking=output == "text" and _on_a_terminal())
+        row = driven(store, line_of(inner(store), pause))
+    resume = at.command("resume", url, row.key.id, "--handlers", "MODULE") if row.agent else None
+    said = _told(done, resume) if output == "text" else as_json(data(done, "args", "answer"))
+    console.print(Text(said), soft_wrap=True)
 
 
-def _lines(found: list[Pause]) -> Iterable[tuple[str, str]]:
+def now() -> datetime:
+    """The time, to say how long something waits."""
+    return to_datetime(SystemClock().now())
+
+
+def _answered(choice: str | None, text: str | None, answer: str | None) -> Any:
+    given = [each for each in (choice, text, typed(answer, "--answer")) if each is not None]
+    if len(given) > 1:
+        raise UsageError("there is one answer: give one of --choice, --text and --answer")
+    return given[0] if given else None
+
+
+def _on_a_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _decided(console: Console, store: Perdure, pause: str, given: Given, *, asking: bool) -> Decision:
+    if given.approved is not None and given.by is not None:
+        return _kept(store, pause, given)
+    if not asking:
+        raise UsageError("say which, and who says so: --approve or --deny, and --by NAME")
+    question = driven(store, open_pause(inner(store), pause, now()))
+    for line, style in _lines([question], now()):
+        console.print(Text(line, style=style), soft_wrap=True)
+    while True:
+        try:
+            return _kept(store, pause, completed(console, question, given))
+        except InvalidAnswerError as exc:
+            if given.answer is not None or given.args is not None:
+                raise  # it would be the same once more
+            console.print(Text(exc.why, style="red"), soft_wrap=True)
+
+
+def _kept(store: Perdure, pause: str, given: Given) -> Decision:
+    approved, by = bool(given.approved), str(given.by)
+    return store.decide(
+        pause, approved=approved, by=by, args=given.args, answer=given.answer, version=given.version
+    )  # fmt: skip
+
+
+def _lines(found: list[Pause], at: datetime) -> Iterable[tuple[str, str]]:
     """A question takes a few lines: whoever decides has to see all of it."""
     if not found:
         yield "nothing waits for a person", ""
     for each in found:
-        whose = "" if each.user is None else f" of {shown(str(each.user))}"
         yield each.id, "bold"
         yield f"  {shown(' '.join(each.ask.split()))}", ""
-        yield from ((line, "dim") for line in _details(each, whose))
+        yield from ((line, "dim") for line in _details(each, at))
 
 
-def _details(pause: Pause, whose: str) -> list[str]:
-    when = pause.at.strftime("%Y-%m-%d %H:%M:%SZ")
-    given = [f"  with {brief(pause.args, _WIDTH)}"] if pause.args else []
-    return [
+def _details(pause: Pause, at: datetime) -> list[str]:
+    whose = "" if pause.user is None else f" of {shown(str(pause.user))}"
+    where = f"{shown(pause.name)} in thread {shown(pause.thread)}{whose}, version {pause.version}"
+    given = [f"with {brief(pause.args, _WIDTH)}"] if pause.args else []
+    who = f", of {' or '.join(map(shown, pause.who))}" if pause.who else ""
+    late = "" if pause.deadline is None else f", until {_time(pause.deadline)} ({until(pause.deadline, at)})"
+    lines = [
         *given,
-        f"  {shown(pause.name)} in thread {shown(pause.thread)}{whose}, version {pause.version}, since {when}",
+        f"{where}, since {_time(pause.at)} ({ago(pause.at, at)})",
+        f"expects {_expected(pause)}{who}{late}",
     ]
+    return [f"  {line}" for line in lines]
 
 
-def _told(done: Decision) -> str:
+def _time(at: datetime) -> str:
+    return at.strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def _expected(pause: Pause) -> str:
+    """What kind of answer is asked for."""
+    if pause.expects == "choice":
+        return f"one of {', '.join(map(shown, pause.choices))}"
+    if pause.expects != "form":
+        return _SAID.get(pause.expects, pause.expects)
+    fields = [f"{shown(each.name)} ({each.hint})" for each in fields_of(pause.schema or {})]
+    return f"a form with {', '.join(fields)}" if fields else f"JSON that fits {brief(pause.schema, _WIDTH)}"
+
+
+def _told(done: Decision, resume: str | None) -> str:
     word = "approved" if done.approved else "denied"
     lines: list[Any] = [f"{word:<18} {done.pause}, by {shown(done.by)}"]
     lines += [f"with               {brief(done.args, _WIDTH)}"] if done.approved and done.args else []
     lines += [f"answer             {brief(done.answer, _WIDTH)}"] if done.answer is not None else []
-    return "\n".join([*lines, "a worker goes on with the run at once; without one: `perdure resume`"])
+    by_worker = f"a worker goes on with the run at once; without one: {resume}"
+    return "\n".join([*lines, by_worker if resume else "the run goes on when its block is entered again"])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Any
 
 from perdure.app.opening import Address, parse
 from perdure.app.options import hint
+from perdure.cli.parameters import Place, Server
 from perdure.core.errors import InvalidInputError, StorageUnavailableError
 
 _NOUNS = {"sqlite": "database", "file": "folder"}
@@ -15,11 +15,12 @@ _MADE = "; a program makes it when it first saves there"
 Where = tuple[str, dict[str, Any]]  # an address, and the options of `open`
 
 
-def place_of(url: str | None, config: str | None, namespace: str, options: Mapping[str, Any]) -> Where:
+def place_of(url: str | None, at: Server, **more: Any) -> Where:
     """Where a store is: at an address, or where a file of settings says. What else is given wins over the file."""
-    if (url is None) == (config is None):
+    config, namespace = (at.config, at.namespace) if isinstance(at, Place) else (None, "")
+    if bool(url) == (config is not None):
         raise InvalidInputError("name the storage once: by its URL, or by --config FILE")
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in {**at.options, **more}.items() if value is not None}
     given |= {"namespace": namespace} if namespace else {}
     if config is None:
         return str(url), {**given, "migrate": "check"}

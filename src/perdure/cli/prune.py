@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.text import Text
 
 from perdure.app.maintenance import PruneReport
-from perdure.app.options import UserIdType
-from perdure.cli.opened import Output, as_json, telling
+from perdure.cli.opened import as_json, telling
+from perdure.cli.parameters import HERE, Address, Output, Owned, Place
 from perdure.cli.stores import opened_store, user_of
 from perdure.core.errors import InvalidInputError
 from perdure.core.retention_policy import Per, Retention, Rule
@@ -23,7 +23,7 @@ _FORM = "routine=last:3, recovery=days:7,until:cleared or manual=keep"
 
 
 def prune(
-    url: str,
+    url: Address,
     /,
     *,
     last: int | None = None,
@@ -31,11 +31,9 @@ def prune(
     bytes: int | None = None,
     per: Per = "agent",
     kind: _Several = (),
-    user: str | None = None,
+    user: Owned = None,
     dry_run: bool = False,
-    namespace: str = "",
-    schema: str | None = None,
-    user_id_type: UserIdType | None = None,
+    at: Place = HERE,
     output: Output = "text",
 ) -> None:
     """Drop the points that a policy does not keep, and what only they needed.
@@ -45,8 +43,6 @@ def prune(
 
     Parameters
     ----------
-    url
-        The address of the storage.
     last
         Keep the newest that many.
     days
@@ -58,26 +54,16 @@ def prune(
     kind
         A rule for one kind: KIND=last:N, days:D, bytes:B, until:completed or until:cleared, several with a comma, or
         KIND=keep; may be given several times. All other kinds follow the options above.
-    user
-        Only threads of this user; "" for those that belong to nobody.
     dry_run
         Only say what would go, and why.
-    namespace
-        The namespace of the threads.
-    schema
-        PostgreSQL: the schema of the tables.
-    user_id_type
-        Servers: the type of user ids.
-    output
-        For people, or for programs.
     """
     policy = Retention(last=last, days=days, bytes=bytes, per=per, kinds=rules(kind))
     if not any(rule.limits() for rule in policy.rules):
         raise InvalidInputError("there is nothing to prune by: give --last, --days, --bytes or --kind")
     console = Console(highlight=False)
-    with opened_store(url, namespace, schema, user_id_type) as store:
+    with opened_store(url, at) as store:
         with telling(console, output) as tell:
-            whose = user_of(user, user_id_type)
+            whose = user_of(user, store)
             done = store.prune(policy, dry_run, user=whose, progress=lambda count, total, _: tell(count, total))
         waits = store.compacting()
     text = _told(done, policy, waits, dry_run) if output == "text" else as_json(_data(done, policy, dry_run))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -11,8 +10,8 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
-from perdure.app.options import UserIdType
-from perdure.cli.opened import Output, as_json
+from perdure.cli.opened import as_json
+from perdure.cli.parameters import HERE, Address, Output, Owned, Owner, Place, ThreadId, Untouched
 from perdure.cli.stores import opened_store, user_of
 from perdure.cli.values import brief, data, typed
 from perdure.core.retention_words import shown, table
@@ -26,17 +25,15 @@ _LEFT = frozenset({INTERRUPTED, FAILED, DEAD, PAUSED, DECIDED})  # somebody has 
 
 
 def runs(
-    url: str,
+    url: Untouched,
     /,
     *,
     status: RunStatus | None = None,
     agent: str | None = None,
     stalled: timedelta | None = None,
-    user: str | None = None,
+    user: Owned = None,
     limit: int = 50,
-    namespace: str = "",
-    schema: str | None = None,
-    user_id_type: UserIdType | None = None,
+    at: Place = HERE,
     output: Output = "text",
 ) -> None:
     """List the newest run of each thread: what became of it, and why.
@@ -45,30 +42,18 @@ def runs(
 
     Parameters
     ----------
-    url
-        The address of the storage; nothing is changed there.
     status
         Only runs of this status.
     agent
         Only runs of this handler.
     stalled
         Only runs that somebody works on and whose log did not grow for so long, such as 10m.
-    user
-        Only threads of this user; "" for those that belong to nobody.
     limit
         At most this many.
-    namespace
-        The namespace of the threads.
-    schema
-        PostgreSQL: the schema of the tables.
-    user_id_type
-        Servers: the type of user ids.
-    output
-        For people, or for programs.
     """
     console = Console(highlight=False)
-    with opened_store(url, namespace, schema, user_id_type) as store:
-        whose = user_of(user, user_id_type)
+    with opened_store(url, at) as store:
+        whose = user_of(user, store)
         if stalled is None:
             found = store.runs(limit, status=status, agent=agent, user=whose)
         else:
@@ -76,61 +61,40 @@ def runs(
     if output == "json":
         console.print(Text(as_json([info_data(each) for each in found])), soft_wrap=True)
         return
-    for line, style in _lines(found):
+    for line, style in [*_lines(found), *((line, "dim") for line in _advice(found, at, url))]:
         console.print(Text(line, style=style), soft_wrap=True)
 
 
 def why(
-    url: str,
-    thread: str,
+    url: Untouched,
+    thread: ThreadId,
     /,
     *,
-    user: str | None = None,
-    namespace: str = "",
-    schema: str | None = None,
-    user_id_type: UserIdType | None = None,
+    user: Owner = None,
+    at: Place = HERE,
     output: Output = "text",
 ) -> None:
     """Say what happened to a thread, and what to type next.
 
     What failed and where, the last good point, what tools did outside so far, what nobody can tell, what is asked.
-
-    Parameters
-    ----------
-    url
-        The address of the storage; nothing is changed there.
-    thread
-        The id of the thread.
-    user
-        Whose thread it is, where several users have one of this id; "" for nobody's.
-    namespace
-        The namespace of the thread.
-    schema
-        PostgreSQL: the schema of the tables.
-    user_id_type
-        Servers: the type of user ids.
-    output
-        For people, or for programs.
     """
     console = Console(highlight=False)
-    whose = user_of(user, user_id_type)
-    with opened_store(url, namespace, schema, user_id_type) as store:
+    with opened_store(url, at) as store:
+        whose = user_of(user, store)
         told = store.why(thread, user=whose)
         pauses = [pause.id for pause in store.pauses(thread, user=whose)]
-    told = replace(told, next=_next(told, pauses, url, _place(user, namespace, schema, user_id_type)))
+    told = replace(told, next=_next(told, pauses, at, url, user))
     console.print(Text(str(told) if output == "text" else as_json(_why_data(told))), soft_wrap=True)
 
 
 def cancel(
-    url: str,
-    thread: str,
+    url: Address,
+    thread: ThreadId,
     /,
     *,
     reason: str = "",
-    user: str | None = None,
-    namespace: str = "",
-    schema: str | None = None,
-    user_id_type: UserIdType | None = None,
+    user: Owner = None,
+    at: Place = HERE,
     output: Output = "text",
 ) -> None:
     """End the unfinished run of a thread.
@@ -139,41 +103,25 @@ def cancel(
 
     Parameters
     ----------
-    url
-        The address of the storage.
-    thread
-        The id of the thread.
     reason
         Why; it is kept with the end of the run.
-    user
-        Whose thread it is, where several users have one of this id; "" for nobody's.
-    namespace
-        The namespace of the thread.
-    schema
-        PostgreSQL: the schema of the tables.
-    user_id_type
-        Servers: the type of user ids.
-    output
-        For people, or for programs.
     """
-    with opened_store(url, namespace, schema, user_id_type) as store:
-        done = store.cancel(thread, user=user_of(user, user_id_type), reason=reason)
+    with opened_store(url, at) as store:
+        done = store.cancel(thread, user=user_of(user, store), reason=reason)
     text = f"cancelled          {done.id} of thread {shown(done.thread)}"
     Console(highlight=False).print(Text(text if output == "text" else as_json(info_data(done))), soft_wrap=True)
 
 
 def signal(
-    url: str,
-    thread: str,
+    url: Address,
+    thread: ThreadId,
     name: str,
     value: str | None = None,
     /,
     *,
     key: str | None = None,
-    user: str | None = None,
-    namespace: str = "",
-    schema: str | None = None,
-    user_id_type: UserIdType | None = None,
+    user: Owner = None,
+    at: Place = HERE,
 ) -> None:
     """Send a value to the run of a thread.
 
@@ -181,28 +129,16 @@ def signal(
 
     Parameters
     ----------
-    url
-        The address of the storage.
-    thread
-        The id of the thread.
     name
         The name that the run waits for.
     value
         The value as JSON; without one it is null.
     key
         The same key again sends nothing more.
-    user
-        Whose thread it is, where several users have one of this id; "" for nobody's.
-    namespace
-        The namespace of the thread.
-    schema
-        PostgreSQL: the schema of the tables.
-    user_id_type
-        Servers: the type of user ids.
     """
     sent = typed(value, "the value")
-    with opened_store(url, namespace, schema, user_id_type) as store:
-        store.signal(thread, name, sent, user=user_of(user, user_id_type), key=key)
+    with opened_store(url, at) as store:
+        store.signal(thread, name, sent, user=user_of(user, store), key=key)
     Console(highlight=False).print(Text(f"sent               {name} to thread {shown(thread)}"), soft_wrap=True)
 
 
@@ -222,6 +158,16 @@ def _lines(found: Sequence[RunInfo]) -> Iterable[tuple[str, str]]:
     yield from ((line, _STYLES.get(info.status, "")) for line, info in zip(lines, found, strict=True))
 
 
+def _advice(found: Sequence[RunInfo], at: Place, url: str) -> list[str]:
+    """What to type about runs that go on when a person does something, once for all of them."""
+    said = {
+        PAUSED: f"waits for a person: {at.command('pauses', url)}",
+        DECIDED: f"was answered; without a worker: {at.command('resume', url, 'THREAD', '--handlers', 'MODULE')}",
+    }
+    there = {info.status for info in found}
+    return [f"{status:<18} {words}" for status, words in said.items() if status in there]
+
+
 def _row(info: RunInfo) -> tuple[str, ...]:
     user = None if info.user is None else str(info.user)
     when = info.updated_at.strftime("%Y-%m-%d %H:%M:%SZ")
@@ -236,23 +182,14 @@ def _said(info: RunInfo) -> str:
     return "" if info.result is None else brief(info.result)
 
 
-def _place(user: str | None, namespace: str, schema: str | None, user_id_type: str | None) -> list[str]:
-    """The options that lead to the same thread again."""
-    given = {"--user": user, "--namespace": namespace or None, "--schema": schema, "--user-id-type": user_id_type}
-    return [word for name, value in given.items() if value is not None for word in (name, value)]
-
-
-def _next(told: Why, pauses: list[str], url: str, place: list[str]) -> list[str]:
+def _next(told: Why, pauses: list[str], at: Place, url: str, user: str | None) -> list[str]:
     """What to type."""
     if told.run is None or told.run.status not in _LEFT:
         return []
-    if pauses:
-        without_user = place[2:] if place[:1] == ["--user"] else place
-        return [
-            shlex.join(["perdure", "decide", url, pause, way, "--by", "NAME", *without_user])
-            for pause in pauses
-            for way in ("--approve", "--deny")
-        ]
-    resume = shlex.join(["perdure", "resume", url, told.thread, "--handlers", "MODULE", *place])
+    ways = [(pause, way) for pause in pauses for way in ("--approve", "--deny")]
+    asked = [at.command("decide", url, pause, way, "--by", "NAME") for pause, way in ways]
+    if asked and told.run.status != DECIDED:
+        return asked
+    resume = at.command("resume", url, told.thread, "--handlers", "MODULE", user=user)
     again = resume if told.run.agent else f"enter the block again: thread.run() of {told.thread}"
-    return [again, *(shlex.join(["perdure", word, url, told.thread, *place]) for word in ("cancel", "timeline"))]
+    return [again, *asked, *(at.command(word, url, told.thread, user=user) for word in ("cancel", "timeline"))]

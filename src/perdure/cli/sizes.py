@@ -5,26 +5,25 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from perdure.app.options import UserIdType
 from perdure.app.weighing import weigh_store, weigh_thread
 from perdure.checkpoints.restoring import Restorer
-from perdure.cli.opened import Output, as_json, found, opened, telling
+from perdure.cli.opened import as_json, found, opened, telling
+from perdure.cli.parameters import ANY_SERVER, Output, Owner, Server, Untouched
 from perdure.core.ports import Silence
 from perdure.core.weights import check_depth
 from perdure.storage.drive import drive
 
 
 def sizes(
-    url: str,
+    url: Untouched,
     thread: str | None = None,
     /,
     *,
-    user: str | None = None,
+    user: Owner = None,
     depth: int = 2,
     threads: int = 10,
     namespace: str | None = None,
-    schema: str | None = None,
-    user_id_type: UserIdType | None = None,
+    server: Server = ANY_SERVER,
     output: Output = "text",
 ) -> None:
     """Say where the bytes of a storage or of a thread are.
@@ -34,27 +33,17 @@ def sizes(
 
     Parameters
     ----------
-    url
-        The address of the storage; nothing is changed there.
     thread
         The id of a thread.
-    user
-        Whose thread it is, where several users have one of this id; "" for nobody's.
     depth
         How far to look into the state.
     threads
         How many of the largest threads to name.
     namespace
         Only threads of this namespace.
-    schema
-        PostgreSQL: the schema of the tables.
-    user_id_type
-        Servers: the type of user ids.
-    output
-        For people, or for programs.
     """
     console = Console(highlight=False)
-    with opened(url, schema, user_id_type) as storage, telling(console, output) as tell:
+    with opened(url, server) as storage, telling(console, output) as tell:
         if thread is None:
             done = drive(weigh_store(storage, namespace, threads, tell))
         else:

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Coroutine, Generator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
-from perdure.app.options import StorageOptions, UserIdType
+from perdure.app import store as app
+from perdure.app.store import parts_of
 from perdure.app.users import UserId
-from perdure.cli.places import check_there
-from perdure.core.errors import InvalidIdError
+from perdure.cli.parameters import Server
+from perdure.cli.places import check_there, place_of
 from perdure.sync import Perdure
+
+T = TypeVar("T")
 
 
 @contextmanager
-def opened_store(url: str, namespace: str, schema: str | None, user_id_type: UserIdType | None) -> Generator[Perdure]:
-    """The store at an address; one that is not there, or has an older layout, is refused and stays as it is."""
-    check_there(url)
-    options: StorageOptions = {"schema": schema}
-    if user_id_type is not None:
-        options["user_id_type"] = user_id_type
-    with Perdure.open(url, namespace=namespace, migrate="check", **options) as store:
+def opened_store(url: str, at: Server) -> Generator[Perdure]:
+    """The store at a place; one that is not there, or has an older layout, is refused and stays as it is."""
+    address, options = place_of(url, at)
+    check_there(address)
+    with Perdure.open(address, **options) as store:
         yield store
 
 
-def user_of(user: str | None, user_id_type: UserIdType | None) -> UserId | None:
+def inner(store: Perdure) -> app.Perdure:
+    """The store inside of a synchronous one."""
+    return store._store  # pyright: ignore[reportPrivateUsage]
+
+
+def driven(store: Perdure, work: Coroutine[Any, Any, T]) -> T:
+    """What a synchronous store has no method for."""
+    return store._run(work)  # pyright: ignore[reportPrivateUsage]
+
+
+def user_of(user: str | None, store: Perdure | app.Perdure) -> UserId | None:
     """A user as it was typed; "" is nobody."""
-    if not user or user_id_type in (None, "string"):
-        return user
-    try:
-        return int(user)
-    except ValueError:
-        raise InvalidIdError("the user id", f"is {user!r}, and user_id_type is {user_id_type!r}") from None
+    return parts_of(inner(store) if isinstance(store, Perdure) else store).users.typed(user)

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from perdure.app.options import UserIdType
 from perdure.checkpoints.travel import TimelineItem
-from perdure.cli.opened import Output, as_json
+from perdure.cli.opened import as_json
+from perdure.cli.parameters import HERE, Output, Owner, Place, ThreadId, Untouched
 from perdure.cli.stores import opened_store, user_of
 from perdure.core.retention_words import shown, table
 
@@ -18,16 +18,14 @@ _NUMBERS = frozenset({"version", "bytes"})
 
 
 def timeline(
-    url: str,
-    thread: str,
+    url: Untouched,
+    thread: ThreadId,
     /,
     *,
-    user: str | None = None,
+    user: Owner = None,
     after: int = 0,
     limit: int | None = None,
-    namespace: str = "",
-    schema: str | None = None,
-    user_id_type: UserIdType | None = None,
+    at: Place = HERE,
     output: Output = "text",
 ) -> None:
     """Say who did what in a thread, and when, oldest first.
@@ -36,28 +34,14 @@ def timeline(
 
     Parameters
     ----------
-    url
-        The address of the storage; nothing is changed there.
-    thread
-        The id of the thread.
-    user
-        Whose thread it is, where several users have one of this id; "" for nobody's.
     after
         Only what came after this version.
     limit
         At most this many entries.
-    namespace
-        The namespace of the thread.
-    schema
-        PostgreSQL: the schema of the tables.
-    user_id_type
-        Servers: the type of user ids.
-    output
-        For people, or for programs.
     """
     console = Console(highlight=False)
-    with opened_store(url, namespace, schema, user_id_type) as store:
-        items = store.thread(thread, user=user_of(user, user_id_type)).timeline(after, limit)
+    with opened_store(url, at) as store:
+        items = store.thread(thread, user=user_of(user, store)).timeline(after, limit)
     if output == "json":
         console.print(Text(as_json(items)), soft_wrap=True)
         return

@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.text import Text
 
 from perdure.app.clock import SystemClock, SystemRandomness
-from perdure.app.options import UserIdType
 from perdure.app.store import CACHE_BYTES
 from perdure.checkpoints.engine import Engine
 from perdure.checkpoints.repairing import Repaired, Repairer
 from perdure.checkpoints.verifying import Verifier
-from perdure.cli.opened import Output, as_json, found, opened, telling
+from perdure.cli.opened import as_json, found, opened, telling
+from perdure.cli.parameters import ANY_SERVER, Address, Output, Server, Untouched
 from perdure.core.ports import Silence
 from perdure.core.verification import Damage, Report
 from perdure.sessions.checking import Lines
@@ -23,15 +23,14 @@ from perdure.storage.drive import drive
 
 
 def verify(
-    url: str,
+    url: Untouched,
     thread: str | None = None,
     /,
     *,
     restore: bool = False,
     user: str | None = None,
     namespace: str | None = None,
-    schema: str | None = None,
-    user_id_type: UserIdType | None = None,
+    server: Server = ANY_SERVER,
     output: Output = "text",
 ) -> int:
     """Check every log link by link, every whole state, every index.
@@ -40,8 +39,6 @@ def verify(
 
     Parameters
     ----------
-    url
-        The address of the storage; nothing is changed there.
     thread
         Only the thread of this id.
     restore
@@ -50,16 +47,10 @@ def verify(
         Whose thread it is, or only threads of this user; "" for nobody's.
     namespace
         Only threads of this namespace.
-    schema
-        PostgreSQL: the schema of the tables.
-    user_id_type
-        Servers: the type of user ids.
-    output
-        For people, or for programs.
     """
     console = Console(highlight=False)
     total = Report()
-    with opened(url, schema, user_id_type) as storage, telling(console, output) as tell:
+    with opened(url, server) as storage, telling(console, output) as tell:
         verifier = Verifier(storage, Lines(storage).faults)
         if thread is not None:
             row = found(storage, namespace or "", thread, user)
@@ -74,14 +65,13 @@ def verify(
 
 
 def repair(
-    url: str,
+    url: Address,
     thread: str | None = None,
     /,
     *,
     user: str | None = None,
     namespace: str | None = None,
-    schema: str | None = None,
-    user_id_type: UserIdType | None = None,
+    server: Server = ANY_SERVER,
     output: Output = "text",
 ) -> int:
     """Make every index and snapshot again from the logs.
@@ -90,24 +80,16 @@ def repair(
 
     Parameters
     ----------
-    url
-        The address of the storage.
     thread
         Only the thread of this id.
     user
         Whose thread it is, or only threads of this user; "" for nobody's.
     namespace
         Only threads of this namespace.
-    schema
-        PostgreSQL: the schema of the tables.
-    user_id_type
-        Servers: the type of user ids.
-    output
-        For people, or for programs.
     """
     console = Console(highlight=False)
     total = Repaired()
-    with opened(url, schema, user_id_type) as storage, telling(console, output) as tell:
+    with opened(url, server) as storage, telling(console, output) as tell:
         repairer = _repairer(storage)
         if thread is not None:
             total = drive(repairer.thread(found(storage, namespace or "", thread, user).key))

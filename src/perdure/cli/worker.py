@@ -10,10 +10,10 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.text import Text
 
-from perdure.app.options import StorageOptions, UserIdType
 from perdure.app.store import Perdure
 from perdure.cli.handlers import register
-from perdure.cli.opened import Output, as_json
+from perdure.cli.opened import as_json
+from perdure.cli.parameters import HERE, Address, Handlers, Output, Owner, Place, ThreadId
 from perdure.cli.places import Where, check_there, place_of
 from perdure.cli.runs import info_data
 from perdure.cli.stores import user_of
@@ -28,14 +28,11 @@ def worker(
     url: str | None = None,
     /,
     *,
-    handlers: str,
-    config: str | None = None,
+    handlers: Handlers,
     concurrency: int = 10,
     grace: float = 30.0,
     lease_ttl: float | None = None,
-    namespace: str = "",
-    schema: str | None = None,
-    user_id_type: UserIdType | None = None,
+    at: Place = HERE,
 ) -> None:
     """Take up runs as they become due, until SIGTERM.
 
@@ -46,40 +43,28 @@ def worker(
     ----------
     url
         The address of the storage, unless --config names it.
-    handlers
-        The module (or file.py) that registers the handlers; MODULE:FUNCTION for another function than register.
-    config
-        A config.yaml that says where threads are kept and how runs behave; what is given here wins.
     concurrency
         How many runs at once.
     grace
         Seconds that runs may take to end after SIGTERM.
     lease_ttl
         Seconds that a run may go without a sign of life before others take over (30).
-    namespace
-        The namespace of the threads.
-    schema
-        PostgreSQL: the schema of the tables.
-    user_id_type
-        Servers: the type of user ids.
     """
-    where = place_of(url, config, namespace, _options(schema, user_id_type, lease_ttl))
+    where = place_of(url, at, lease_ttl=lease_ttl)
     asyncio.run(_serve(where, handlers, concurrency, grace))
 
 
 def resume(
-    url: str,
-    thread: str,
+    url: Address,
+    thread: ThreadId,
     /,
     *,
-    handlers: str,
+    handlers: Handlers,
     input: str | None = None,
     changed: Literal["refuse", "accept"] = "refuse",
     take_over: bool = False,
-    user: str | None = None,
-    namespace: str = "",
-    schema: str | None = None,
-    user_id_type: UserIdType | None = None,
+    user: Owner = None,
+    at: Place = HERE,
     output: Output = "text",
 ) -> None:
     """Go on with the unfinished run of a thread, here and now.
@@ -88,33 +73,15 @@ def resume(
 
     Parameters
     ----------
-    url
-        The address of the storage.
-    thread
-        The id of the thread.
-    handlers
-        The module (or file.py) that registers the handlers; MODULE:FUNCTION for another function than register.
     input
         A new input, as JSON; it takes the place of the old one.
     changed
         Whether code that asks for something else than the log recorded is let.
     take_over
         Take the run from an owner that seems alive.
-    user
-        Whose thread it is, where several users have one of this id; "" for nobody's.
-    namespace
-        The namespace of the thread.
-    schema
-        PostgreSQL: the schema of the tables.
-    user_id_type
-        Servers: the type of user ids.
-    output
-        For people, or for programs.
     """
-    given: dict[str, Any] = {"user": user_of(user, user_id_type), "changed": changed, "take_over": take_over}
-    given["input"] = typed(input, "--input")
-    where = place_of(url, None, namespace, _options(schema, user_id_type))
-    done = asyncio.run(_resumed(where, handlers, thread, given))
+    given: dict[str, Any] = {"input": typed(input, "--input"), "changed": changed, "take_over": take_over}
+    done = asyncio.run(_resumed(place_of(url, at), handlers, thread, user, given))
     text = _told(done) if output == "text" else as_json(info_data(done))
     Console(highlight=False).print(Text(text), soft_wrap=True)
 
@@ -129,15 +96,16 @@ async def _serve(where: Where, handlers: str, concurrency: int, grace: float) ->
     console.print(Text("ended              nothing more is taken up"))
 
 
-async def _resumed(where: Where, handlers: str, thread: str, given: dict[str, Any]) -> RunInfo:
+async def _resumed(where: Where, handlers: str, thread: str, user: str | None, given: dict[str, Any]) -> RunInfo:
     async with _opened(where, Silence()) as store:
         await register(store, handlers)
+        whose = user_of(user, store)
         try:
-            return await store.resume(thread, **given)
+            return await store.resume(thread, user=whose, **given)
         except PerdureError:
             raise
         except Exception as exc:  # what the handler raised: it is in the log by now
-            run = (await store.why(thread, user=given["user"])).run
+            run = (await store.why(thread, user=whose)).run
             raise RunFailedError(run.id if run else "", type(exc).__name__, str(exc)) from exc
 
 
@@ -159,15 +127,6 @@ class Telling(Silence):
     def log(self, level: str, message: str, /, **fields: object) -> None:
         said = " ".join(f"{name}={' '.join(str(value).split())}" for name, value in fields.items())
         self._console.print(Text(f"{level}: {message} {said}".rstrip()), soft_wrap=True)
-
-
-def _options(schema: str | None, user_id_type: UserIdType | None, lease_ttl: float | None = None) -> StorageOptions:
-    options: StorageOptions = {"schema": schema}
-    if user_id_type is not None:
-        options["user_id_type"] = user_id_type
-    if lease_ttl is not None:
-        options["lease_ttl"] = lease_ttl
-    return options
 
 
 def _told(done: RunInfo) -> str:

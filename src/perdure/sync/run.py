@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from perdure.runtime import run as runtime
     from perdure.runtime.blocks import Block
     from perdure.runtime.decisions import Decision
+    from perdure.runtime.expecting import Deadline
     from perdure.runtime.options import Policy, Retry
 
     PathLike = str | tuple[Step, ...]
@@ -105,14 +106,35 @@ class Run:
         returns: Callable[..., Any] | None = None,
         repeatable: bool = False,
         unverified: Policy = "ask",
+        require_approval: bool = False,
+        approval_prompt: str | None = None,
     ) -> Bound:
-        """Say how the next step or tool is run; a synchronous one cannot be given a timeout."""
-        bound = self._run.options(retry=retry, key=key, returns=returns, repeatable=repeatable, unverified=unverified)
+        """Say how the next step or tool is run. See `perdure.Run.options`.
+
+        A synchronous one cannot be given a timeout, and is called where the caller is: every one blocks.
+        """
+        bound = self._run.options(
+            retry=retry, key=key, returns=returns, repeatable=repeatable, unverified=unverified,
+            require_approval=require_approval, approval_prompt=approval_prompt,
+        )  # fmt: skip
         return Bound(bound, self._drive)
 
-    def pause(self, name: str, *, ask: str, args: Mapping[str, Any] | None = None) -> Decision:
-        """Ask a person, and let go of the thread until somebody decided; then the run goes on with the decision."""
-        return self._drive(self._run.pause(name, ask=ask, args=args))
+    def pause(
+        self,
+        name: str,
+        *,
+        ask: str,
+        args: Mapping[str, Any] | None = None,
+        expects: Any = None,
+        who: str | Sequence[str] | None = None,
+        deadline: Deadline | None = None,
+    ) -> Decision:
+        """Ask a person, and let go of the thread until somebody decided; then the run goes on with the decision.
+
+        `expects` is the answer that is asked for beside yes or no, `who` may give it, until the `deadline`. See
+        `perdure.Run.pause`.
+        """
+        return self._drive(self._run.pause(name, ask=ask, args=args, expects=expects, who=who, deadline=deadline))
 
     def model(self, fn: Callable[..., Any], messages: Sequence[Any], /, *, name: str = "model", **settings: Any) -> Any:
         """Ask a model: `fn(messages, **settings)`. The answer is recorded, and by `thread.seen` what the model saw."""

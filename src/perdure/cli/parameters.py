@@ -1,0 +1,70 @@
+"""The parameters that commands share: which storage, whose thread, and an answer for whom."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from perdure.app.options import StorageOptions, UserIdType
+
+Address = Annotated[str, Parameter(help="The address of the storage.")]
+Untouched = Annotated[str, Parameter(help="The address of the storage; nothing is changed there.")]
+ThreadId = Annotated[str, Parameter(help="The id of the thread.")]
+Owner = Annotated[
+    str | None, Parameter(help='Whose thread it is, where several users have one of this id; "" for nobody\'s.')
+]
+Owned = Annotated[str | None, Parameter(help='Only threads of this user; "" for those that belong to nobody.')]
+Handlers = Annotated[
+    str,
+    Parameter(
+        help="The module (or file.py) that registers the handlers; MODULE:FUNCTION for another function than register."
+    ),
+]
+Output = Annotated[
+    Literal["text", "json"], Parameter(name=["--output", "-o"], help="For people, or for programs.", show_default=True)
+]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """How a storage on a server is laid out."""
+
+    schema: str | None = None
+    """PostgreSQL: the schema of the tables."""
+
+    user_id_type: UserIdType | None = None
+    """Servers: the type of user ids."""
+
+    @property
+    def options(self) -> StorageOptions:
+        """Those of `open` that were given."""
+        given: StorageOptions = {} if self.schema is None else {"schema": self.schema}
+        return given if self.user_id_type is None else {**given, "user_id_type": self.user_id_type}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Place(Server):
+    """Where threads are, beside the address: what leads a person there leads to the same ones again."""
+
+    namespace: str = ""
+    """The namespace of the threads."""
+
+    config: str | None = None
+    """A config.yaml that says where threads are kept, instead of the URL; what is given here wins."""
+
+    def command(self, name: str, url: str | None, *words: str, user: str | None = None) -> str:
+        """What to type to reach the same threads with a command."""
+        given = {
+            "--user": user, "--namespace": self.namespace or None, "--schema": self.schema,
+            "--user-id-type": self.user_id_type, "--config": self.config,
+        }  # fmt: skip
+        options = [word for option, value in given.items() if value is not None for word in (option, value)]
+        return shlex.join(["perdure", name, *([url] if url else []), *words, *options])
+
+
+HERE, ANY_SERVER = Place(), Server()
