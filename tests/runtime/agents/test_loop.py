@@ -290,6 +290,25 @@ async def test_what_others_say_meanwhile_is_heard_and_results_stay_with_their_ca
     ]  # fmt: skip
 
 
+async def test_what_others_say_while_somebody_decides_takes_no_result_from_the_model(store: Any) -> None:
+    one = agent(store, ("refund", {"amount": 5}), "done")
+    waits = await one.run("go", thread="t")
+    await store.thread("t").append("messages", {"role": "user", "content": "any news?"})
+    await store.decide(waits.pauses[0], approved=True, by="ann")
+    assert (await one.resume("t")).text == "done"
+    seen = [("user", "go"), ("assistant", ""), ("tool", "refunded 5"), ("user", "any news?")]
+    assert [(each["role"], each["content"]) for each in one.spec.model.requests[1]] == seen
+    assert [content for role, content in await said(store) if role == "tool"] == ["refunded 5"]
+
+
+async def test_calls_of_a_run_that_was_cancelled_are_closed_when_the_next_one_begins(store: Any) -> None:
+    one = agent(store, ("refund", {"amount": 5}), "done")
+    await one.run("go", thread="t")
+    await store.cancel("t")
+    await one.run("never mind", thread="t")
+    assert [role for role, _ in await said(store)] == ["user", "assistant", "tool", "user", "assistant"]
+
+
 async def test_a_run_is_done_again_with_an_edited_message_on_a_fork(store: Any) -> None:
     one = agent(store, ("look", {"city": "Rome"}), "fine", "fine again")
     await one.run("go", thread="t")
