@@ -122,6 +122,18 @@ async def test_plain_functions_do_not_hold_up_the_loop(store: Any) -> None:
     assert [each["content"] for each in done.messages if each["role"] == "tool"] == ["free", "set"]
 
 
+async def test_a_plain_tool_that_raises_stop_iteration_is_told_to_the_model(store: Any) -> None:
+    def first() -> str:
+        return next(iter(()))
+
+    one = store.agent("first", model=ScriptedModel([("first", {}), "done"]), tools=[first])
+    async with asyncio.timeout(20):
+        done = await one.run("go", thread="t")
+    assert [each["content"] for each in done.messages if each["role"] == "tool"] == [
+        "error: RuntimeError: first raised StopIteration"
+    ]
+
+
 async def test_a_tool_that_needs_approval_waits_and_its_siblings_are_done_once(store: Any) -> None:
     """S4.3, S4.21, S4.22, S4.25: the run waits with a checkpoint, and goes on when somebody approved."""
     both = [("look", {"city": "Rome"}), ("refund", {"amount": 5}), ("send", {"to": "ann"})]

@@ -15,6 +15,7 @@ from perdure.runtime.agents.model import ToolCall
 from perdure.runtime.calling import KEY, Asked, Unverified, call_tool
 from perdure.runtime.scope import SCOPE, Scope
 from perdure.runtime.unwinding import Unwinding, sorted_out
+from perdure.runtime.work import in_thread
 
 if TYPE_CHECKING:
     from perdure.runtime.agents.tool import Tool
@@ -131,7 +132,7 @@ def _prepared(tool: Tool, face: Face) -> Callable[..., Any]:
         if run is None or run.runtime.work.in_place or _is_async(tool.function):
             return tool.function(**ready)
         # A plain function would hold up the loop, and with it the lease that keeps others from running it too.
-        return asyncio.to_thread(tool.function, **ready)
+        return in_thread(tool.function, **ready)
 
     def with_key(*, idempotency_key: str, **args: Any) -> Any:
         return call(args, idempotency_key)
