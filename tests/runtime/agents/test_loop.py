@@ -220,6 +220,18 @@ async def test_what_a_tool_raises_is_told_to_the_model_the_same_after_a_crash(st
     assert (done.text, len(tries), done.messages[2]["content"]) == ("done", 1, "error: OSError: failure 1")
 
 
+async def test_a_tool_whose_result_cannot_be_kept_ran_and_the_model_is_told_so(store: Any) -> None:
+    @tool
+    async def pay() -> Any:
+        RAN.append("pay")
+        return {"receipt": object()}
+
+    one = store.agent("payer", model=ScriptedModel([("pay", {}), "done"]), tools=[pay])
+    done = await one.run("go", thread="t")
+    (told,) = [each for each in done.messages if each["role"] == "tool"]
+    assert (told["content"], RAN) == ("ran; its result could not be kept: dict", ["pay"])
+
+
 async def test_tools_are_tried_again_and_timed_out_as_they_ask_for(store: Any) -> None:
     tries: list[int] = []
 

@@ -12,8 +12,9 @@ from perdure.core.errors import InvalidInputError, RunError, StepFailedError, St
 from perdure.runtime.agents.conversation import result_of, shown_to_model
 from perdure.runtime.agents.listening import AgentEvent, tell
 from perdure.runtime.agents.model import ToolCall
-from perdure.runtime.calling import KEY, Asked, Unverified, call_tool
+from perdure.runtime.calling import KEY, Asked, Unverified, outcome_of_tool
 from perdure.runtime.scope import SCOPE, Scope
+from perdure.runtime.unkept import Unkept
 from perdure.runtime.unwinding import Unwinding, sorted_out
 from perdure.runtime.work import in_thread
 
@@ -73,8 +74,7 @@ class Caller:
     async def _called(self, run: Run, call: ToolCall, tool: Tool, args: dict[str, Any]) -> Message:
         asked = Asked(tool.name, self._functions[tool.name], (), args)
         try:
-            value = await call_tool(run, tool.options, asked)
-            return result_of(call, shown_to_model(value.text if isinstance(value, Unverified) else value))
+            return result_of(call, _told(await outcome_of_tool(run, tool.options, asked)))
         except ToolDeniedError as exc:
             return result_of(call, f"denied: {exc}")
         except Exception as exc:
@@ -83,6 +83,13 @@ class Caller:
             text = f"error: {type(exc).__name__}: {reason(exc)}"
         # Recorded: without it a failure before a crash is not final, and what was told the model would be another text.
         return result_of(call, await run.step("told", lambda: text), is_error=True)
+
+
+def _told(value: Any) -> str:
+    """What a model is told of a result."""
+    if isinstance(value, Unkept):
+        return f"ran; its result could not be kept: {value.kind}"
+    return shown_to_model(value.text if isinstance(value, Unverified) else value)
 
 
 def _place(run: Run, turn: int, at: int) -> tuple[Call, Scope]:
