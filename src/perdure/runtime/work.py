@@ -146,6 +146,11 @@ async def in_thread(function: Callable[..., Any], /, **named: Any) -> Any:
     return await made if inspect.isawaitable(made) else made
 
 
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling a function gives something to await."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
 def _name_of(function: Callable[..., Any]) -> str:
     name = getattr(function, "__name__", "<lambda>")
     return "the function" if name == "<lambda>" else name

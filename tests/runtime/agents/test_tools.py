@@ -117,3 +117,13 @@ def _unreadable(one: "Missing") -> None: ...  # type: ignore[name-defined]  # no
 def test_what_cannot_be_a_tool_is_refused_at_once(function: Any) -> None:
     with pytest.raises(InvalidInputError):
         Tool(function)
+
+
+def test_a_plain_function_with_a_timeout_is_refused_because_nothing_could_stop_it() -> None:
+    with pytest.raises(InvalidInputError, match=r"'pay': a plain function cannot be stopped .* make it async"):
+
+        @tool(timeout=1)
+        def pay() -> None: ...
+
+    @tool(timeout=1)
+    async def pays() -> None: ...

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from perdure.runtime.calling import KEY, Asked, Unverified, outcome_of_tool
 from perdure.runtime.scope import SCOPE, Scope
 from perdure.runtime.unkept import Unkept
 from perdure.runtime.unwinding import Unwinding, sorted_out
-from perdure.runtime.work import in_thread
+from perdure.runtime.work import in_thread, is_async
 
 if TYPE_CHECKING:
     from perdure.runtime.agents.tool import Tool
@@ -136,7 +135,7 @@ def _prepared(tool: Tool, face: Face) -> Callable[..., Any]:
         run = scope.run if scope else None
         own = {"run": face(run) if run else None, KEY: key}
         ready = {**given, **{name: own[name] for name in filled}}
-        if run is None or run.runtime.work.in_place or _is_async(tool.function):
+        if run is None or run.runtime.work.in_place or is_async(tool.function):
             return tool.function(**ready)
         # A plain function would hold up the loop, and with it the lease that keeps others from running it too.
         return in_thread(tool.function, **ready)
@@ -145,7 +144,3 @@ def _prepared(tool: Tool, face: Face) -> Callable[..., Any]:
         return call(args, idempotency_key)
 
     return with_key if KEY in filled else lambda **args: call(args, None)
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)

@@ -15,6 +15,7 @@ from perdure.core.errors import InvalidInputError
 from perdure.runtime.agents.model import ToolSchema
 from perdure.runtime.agents.schema import Parameters
 from perdure.runtime.options import Policy, Retry, options_of
+from perdure.runtime.work import is_async
 
 F = TypeVar("F", bound=Callable[..., Any])
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -40,6 +41,11 @@ class Tool:
         functools.update_wrapper(self, function)
         self.function = function
         self.name = _checked(name or getattr(function, "__name__", type(function).__name__))
+        if timeout is not None and not is_async(function):
+            raise InvalidInputError(
+                f"tool {self.name!r}: a plain function cannot be stopped after a timeout, and its effect would come later; "
+                "make it async, or give what it calls a timeout of its own"
+            )
         self.parameters = Parameters(function, self.name)
         options = options_of(
             retry=retry, timeout=timeout, repeatable=repeatable, unverified=unverified,
