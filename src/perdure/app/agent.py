@@ -97,8 +97,8 @@ class Agent:
         """Go on with the conversation of a thread here, and return the answer, or what the run waits for.
 
         The same prompt again goes on with a run that was cut off or waits; another one raises `UnfinishedRunError`
-        while one waits. The same `key` is the same run, also when it is over. What the model raises is raised here too,
-        and the run stays to be resumed.
+        while one waits. The same `key` is the same run, also when it is over, and raises `KeyReusedError` with another
+        prompt. What the model raises is raised here too, and the run stays to be resumed.
         """
         return await self._brought_on(prompt, thread, user, key)
 

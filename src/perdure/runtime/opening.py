@@ -94,6 +94,7 @@ async def _over(runtime: Runtime, key: ThreadKey, ask: Wanted) -> Run | None:
     row = await runtime.storage.thread(key) if named and named.is_over else None
     if named is None or row is None:
         return None
+    await _check_key(runtime, row, named, ask)
     return _read_off(runtime, named, row, ask)
 
 
@@ -124,10 +125,13 @@ async def _taken_up(runtime: Runtime, held: Held, ask: Wanted, made: str | None,
         raise NotFoundError(f"thread {held.key.id!r}")
     newest = await runtime.standing.newest(row)
     named = await runtime.standing.named(held.key, ask.key) if ask.key is not None else None
+    if named is not None:
+        await _check_key(runtime, row, named, ask)
     if named is not None and named.is_over:  # while we waited for its owner
         await runtime.leases.release(held)
         return _read_off(runtime, named, row, ask)
-    given = None if ask.given else ask.input
+    fits = newest is not None and not newest.is_over and await _was_given(runtime, row, newest, ask)
+    given = None if fits else ask.input
     if newest is not None and newest.started.run == made:
         step = Next(resume=newest)
     else:
@@ -144,6 +148,20 @@ async def _taken_up(runtime: Runtime, held: Held, ask: Wanted, made: str | None,
         except (KeyReusedError, VersionConflictError):  # `store.start` had looked before we claimed: its run stands
             return await _taken_up(runtime, held, replace(ask, unfinished=_kept(ask)), None, died=False)
     return await _resumed(runtime, journal, row, ask, step.resume, died=died)
+
+
+async def _check_key(runtime: Runtime, row: ThreadRow, named: Current, ask: Wanted) -> None:
+    """Raise `KeyReusedError` when the run of a key is another one: its answer would be taken for one to this input."""
+    other = ask.name is not None and ask.name != named.started.name
+    if other or not await _was_given(runtime, row, named, ask):
+        raise KeyReusedError(row.key.id, ask.key or "", named.version)
+
+
+async def _was_given(runtime: Runtime, row: ThreadRow, run: Current, ask: Wanted) -> bool:
+    """Whether a run has the input that is asked for: its first one, or one that took its place."""
+    if ask.input is None or ask.given or ask.input == bytes(run.started.input):
+        return True
+    return ask.input in map(bytes, await runtime.standing.inputs(row, run))
 
 
 def _kept(ask: Wanted) -> Unfinished:

@@ -13,6 +13,7 @@ from perdure import EntryKind, Message, Perdure, Reply, ScriptedModel, Usage, sy
 from perdure.errors import (
     InvalidAnswerError,
     InvalidInputError,
+    KeyReusedError,
     ModelError,
     RunFailedError,
     TurnLimitError,
@@ -269,6 +270,13 @@ async def test_the_same_key_is_the_same_run(store: Any) -> None:
     one = agent(store, "first", "second")
     assert [(await one.run("go", thread="t", key="k")).text for _ in range(2)] == ["first", "first"]
     assert one.spec.model.calls == 1
+
+
+async def test_a_key_with_another_prompt_is_refused(store: Any) -> None:
+    one = agent(store, "first", "second")
+    await one.run("go", thread="t", key="k")
+    with pytest.raises(KeyReusedError):
+        await one.run("something else", thread="t", key="k")
 
 
 async def test_a_failing_model_leaves_a_run_that_goes_on(store: Any) -> None:
