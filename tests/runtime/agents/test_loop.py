@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tests.checkpoints.places import PLACES, opened
 from tests.runtime.scenes import Killed
 
 RAN: list[Any] = []
+MARK = object()
 
 
 @tool(repeatable=True)
@@ -167,6 +169,21 @@ async def test_an_approver_may_edit_the_arguments(store: Any) -> None:
     await store.decide(waits.pauses[0], approved=True, by="ann", args={"amount": 50})
     await one.run("go", thread="t")  # the same prompt is the same turn
     assert (RAN, (await said(store))[2]) == ([("refund", 50)], ("tool", "refunded 50"))
+
+
+async def test_an_approver_sees_the_arguments_that_the_model_left_to_their_defaults(store: Any) -> None:
+    """What is approved is what runs."""
+
+    @tool(approval_prompt="Pay {amount} {currency}?")
+    async def pay(amount: int, currency: str = "EUR", on: date = date(2026, 11, 1), by: Any = MARK) -> None:
+        RAN.append((amount, currency, on, by is MARK))
+
+    one = store.agent("payer", model=ScriptedModel([("pay", {"amount": 5}), "done"]), tools=[pay])
+    (pause,) = (await one.run("go", thread="t")).pauses
+    assert (pause.ask, pause.args["currency"], pause.args["on"]) == ("Pay 5 EUR?", "EUR", "2026-11-01")
+    await store.decide(pause, approved=True, by="ann")
+    await one.resume("t")
+    assert [(5, "EUR", date(2026, 11, 1), True)] == RAN
 
 
 async def test_a_denied_tool_is_not_run_and_the_model_is_told_by_whom_and_why(store: Any) -> None:

@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
+from perdure.core.approval import needs_approval
 from perdure.core.calls import Call, key_digest, reason
 from perdure.core.errors import InvalidInputError, RunError, StepFailedError, StorageError, ToolDeniedError
 from perdure.runtime.agents.conversation import result_of, shown_to_model
@@ -71,9 +74,11 @@ class Caller:
         return await self._called(run, call, tool, dict(call.args))
 
     async def _called(self, run: Run, call: ToolCall, tool: Tool, args: dict[str, Any]) -> Message:
-        asked = Asked(tool.name, self._functions[tool.name], (), args)
+        # Found by what the model gave: a default that changed, or a question that is new, makes it no other call.
+        options = replace(tool.options, key=args)
+        asked = Asked(tool.name, self._functions[tool.name], (), _shown(run, tool, args))
         try:
-            return result_of(call, _told(await outcome_of_tool(run, tool.options, asked)))
+            return result_of(call, _told(await outcome_of_tool(run, options, asked)))
         except ToolDeniedError as exc:
             return result_of(call, f"denied: {exc}")
         except Exception as exc:
@@ -82,6 +87,12 @@ class Caller:
             text = f"error: {type(exc).__name__}: {reason(exc)}"
         # Recorded: without it a failure before a crash is not final, and what was told the model would be another text.
         return result_of(call, await run.step("told", lambda: text), is_error=True)
+
+
+def _shown(run: Run, tool: Tool, args: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that a tool runs with; all of them where somebody is asked: what is approved is what runs."""
+    asks = needs_approval(run.runtime.approvals, tool.name, required=tool.options.require_approval)
+    return tool.parameters.with_defaults(args) if asks else args
 
 
 def _told(value: Any) -> str:

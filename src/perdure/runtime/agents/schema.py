@@ -35,6 +35,14 @@ class Parameters:
         shown = {key: each for key, each in found.items() if key not in FILLED_IN}
         self._struct = _struct(name, function, shown, self.description.parameters)
         self.schema = _schema(name, self._struct, shown)
+        self._defaults = _defaults(function, shown)
+
+    def with_defaults(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call as a person is shown them: those that the model left out have their defaults.
+
+        A default that has no plain form is left to the function.
+        """
+        return {**args, **{key: each for key, each in self._defaults.items() if key not in args}}
 
     def convert(self, args: Any) -> dict[str, Any]:
         """The arguments as the function takes them; raise `InvalidInputError` in words that a model can act on."""
@@ -86,6 +94,24 @@ def _struct(
         required = each.default is each.empty
         fields.append((key, kind) if required else (key, kind | msgspec.UnsetType, msgspec.UNSET))
     return msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
+
+
+def _defaults(function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
+    """The defaults in the form that a model would give them."""
+    hints = get_type_hints(function, include_extras=True)
+    given = {key: each.default for key, each in parameters.items() if each.default is not each.empty}
+    plain = {key: _plain(hints.get(key, Any), default) for key, default in given.items()}
+    return {key: each for key, each in plain.items() if each is not msgspec.UNSET}
+
+
+def _plain(kind: Any, default: Any) -> Any:
+    """A default in plain form; `UNSET` where it would not come back as what it is."""
+    try:
+        dumped = hasattr(default, "model_dump")
+        plain: Any = default.model_dump(mode="json") if dumped else msgspec.to_builtins(default)
+        return plain if msgspec.convert(plain, kind, dec_hook=_built) == default else msgspec.UNSET
+    except (TypeError, ValueError, RecursionError):
+        return msgspec.UNSET
 
 
 def _with_description(kind: Any, told: str | None) -> Any:

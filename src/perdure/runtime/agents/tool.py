@@ -43,7 +43,7 @@ class Tool:
         self.name = _checked(name or getattr(function, "__name__", type(function).__name__))
         if timeout is not None and not is_async(function):
             raise InvalidInputError(
-                f"tool {self.name!r}: a plain function cannot be stopped after a timeout, and its effect would come later; "
+                f"tool {self.name!r}: a plain function cannot be stopped after a timeout, its effect would come later; "
                 "make it async, or give what it calls a timeout of its own"
             )
         self.parameters = Parameters(function, self.name)
