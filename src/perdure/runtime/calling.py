@@ -251,7 +251,7 @@ class _Attempts:
     async def _recorded(self, encoded: bytes, by: str | None = None) -> Any:
         outcome = Outcome(self.call, Raw(encoded), self.attempt, by)
         entry = self.run.journal.entry(self._kinds.finished, outcome)
-        if self._kinds is _TOOL:
+        if self._kinds is _TOOL and self.options.checkpoint:
             await self.run.triggering.write(Moment.TOOL, [entry], about=self.call.name, key=result_key(self.call.id))
         else:
             await self.run.journal.write([entry], key=result_key(self.call.id))

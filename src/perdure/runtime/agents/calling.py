@@ -75,7 +75,7 @@ class Caller:
 
     async def _called(self, run: Run, call: ToolCall, tool: Tool, args: dict[str, Any]) -> Message:
         # Found by what the model gave: a default that changed, or a question that is new, makes it no other call.
-        options = replace(tool.options, key=args)
+        options = replace(tool.options, key=args, checkpoint=False)
         asked = Asked(tool.name, self._functions[tool.name], (), _shown(run, tool, args))
         try:
             return result_of(call, _told(await outcome_of_tool(run, options, asked)))

@@ -17,7 +17,7 @@ from perdure.runtime.calling import Asked
 from perdure.runtime.models import Question, ask_model
 from perdure.runtime.run import Run
 from perdure.runtime.streaming import came_to_its_end
-from perdure.runtime.triggering import turned
+from perdure.runtime.triggering import tooled, turned
 
 MODEL = "model"  # what its calls are called in the log
 
@@ -76,7 +76,7 @@ class AgentLoop:
             if await run.was_written():
                 continue  # its tools are done with; they may have changed since, or be gone
             results = await self._caller.all(run, turn, calls)
-            await run.append(PATH, *results)
+            await run.append(PATH, *results, checkpoint=tooled(run, _done(results)))
         raise TurnLimitError(spec.name, spec.max_turns)
 
     async def _asked(self, run: Run, turn: int) -> dict[str, Any]:
@@ -102,6 +102,11 @@ class AgentLoop:
                 f"the state of thread {run.journal.key.id!r} has no list {PATH!r}: agents keep conversations there"
             )
         return for_model(messages, self.spec.instructions)
+
+
+def _done(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The tools that did not fail."""
+    return [each["name"] for each in results if not each.get("is_error")]
 
 
 class _Answer:
