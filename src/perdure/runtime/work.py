@@ -69,11 +69,17 @@ class OnLoop:
             await asyncio.gather(*late, return_exceptions=True)
 
     async def call(self, job: Job, timeout: float | None, blocking: bool = False) -> Any:  # noqa: ASYNC109
-        async with asyncio.timeout(timeout):
-            if blocking:
-                return await in_thread(job)
-            made = job()
-            return await made if inspect.isawaitable(made) else made
+        limit = asyncio.timeout(timeout)
+        try:
+            async with limit:
+                if blocking:
+                    return await in_thread(job)
+                made = job()
+                return await made if inspect.isawaitable(made) else made
+        except TimeoutError as exc:
+            if limit.expired() and not exc.args:
+                raise TimeoutError(f"no answer within {timeout:g} s") from exc
+            raise
 
     async def pause(self, seconds: float) -> None:
         await pause_on_loop(seconds)
