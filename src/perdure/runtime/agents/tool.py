@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 from collections.abc import Callable
 from datetime import timedelta
@@ -40,7 +41,9 @@ class Tool:
             raise InvalidInputError(f"a tool is a function, not {function!r}")
         functools.update_wrapper(self, function)
         self.function = function
-        self.name = _checked(name or getattr(function, "__name__", type(function).__name__))
+        self.name = _checked(name or _name_of(function))
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise InvalidInputError(f"tool {self.name!r}: a generator has no one result; return a list")
         if timeout is not None and not is_async(function):
             raise InvalidInputError(
                 f"tool {self.name!r}: a plain function cannot be stopped after a timeout, its effect would come later; "
@@ -124,6 +127,13 @@ def tools_of(given: object) -> dict[str, Tool]:
             raise InvalidInputError(f"there are two tools {made.name!r}; give one another name: @tool(name=…)")
         found[made.name] = made
     return found
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    """The name of a function, or of the one that a `functools.partial` calls; of another object that of its class."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return getattr(function, "__name__", type(function).__name__)
 
 
 def _checked(name: str) -> str:
