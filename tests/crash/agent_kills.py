@@ -36,12 +36,11 @@ class Scene:
         self.left_open = 0
         self._url = f"sqlite:///{folder}/store.db"
         self._stream = stream
-        self._input: Any = {"prompt": "go", "stream": True} if stream else "go"
 
     def play(self) -> bool:
         """Live through it; say whether the process was killed."""
         with sync.Perdure.open(self._url) as store:
-            store.start("agent", self._input, thread="t")
+            store.start("agent", "go", thread="t")
         killed, over = False, False
         for _ in range(10):
             if not killed:
@@ -57,7 +56,7 @@ class Scene:
     def _lived(self, death: Death | None) -> bool:
         child = os.fork()
         if child == 0:
-            asyncio.run(live(self._url, self.world, death))
+            asyncio.run(live(self._url, self.world, death, stream=self._stream))
             os._exit(0)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         assert code in (0, -signal.SIGKILL), code

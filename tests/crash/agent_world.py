@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from perdure import Perdure, ScriptedModel, tool
 from perdure.app.store import parts_of
+from perdure.runtime.agents.listening import LISTENER
 
 TTL = 0.5
 SCRIPT = [
@@ -95,8 +96,9 @@ def made(store: Any, world: World) -> Any:
 RESULTS = {"note a": "noted a", "note b": "noted b", "refund 5": "refunded 5", "send ann": "sent ann"}
 
 
-async def live(url: str, world: World, death: Death | None) -> None:
+async def live(url: str, world: World, death: Death | None, *, stream: bool = False) -> None:
     """One life of a process: it goes on with the run as far as that goes."""
+    LISTENER.set((lambda event: None) if stream else None)
     async with Perdure.open(url, lease_ttl=TTL) as store:
         made(store, world)
         if death is not None:

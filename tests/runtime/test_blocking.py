@@ -54,6 +54,15 @@ async def test_what_a_blocking_step_raises_is_recorded_and_raised(store: Any, jo
     assert await block(store, code) == 7
 
 
+async def test_a_blocking_step_that_raises_stop_iteration_ends(store: Any) -> None:
+    async def code(run: Any) -> Any:
+        async with asyncio.timeout(20):
+            await run.options(blocking=True).step("first", lambda: next(iter(())))
+
+    with pytest.raises(RuntimeError, match="raised StopIteration"):
+        await block(store, code)
+
+
 async def test_a_blocking_step_with_a_timeout_is_refused(store: Any) -> None:
     async with store.thread("t").run() as run:
         with pytest.raises(InvalidInputError, match="cannot be stopped"):

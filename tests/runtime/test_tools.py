@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perdure.core.errors import EffectUnverifiedError
+from perdure.core.errors import EffectUnverifiedError, UnsupportedValueError
 from perdure.runtime.options import Retry
 from tests.runtime.scenes import Jobs, block, clock, dies, jobs, kinds, store
 
@@ -162,3 +162,29 @@ async def test_a_death_in_a_later_attempt_is_asked_about(store: Any, jobs: Jobs)
         await block(store, code)
     await block(store, code)
     assert (jobs.count("charge"), len(await store.pauses())) == (2, 1)
+
+
+async def test_an_effect_whose_result_cannot_be_kept_happens_once(store: Any, jobs: Jobs) -> None:
+    async def code(run: Any) -> Any:
+        return await run.tool("pay", jobs.job("pay", object()))
+
+    store.handler("payer")(code)
+    ticket = await store.start("payer", thread="t")
+    for _ in range(3):
+        with pytest.raises(UnsupportedValueError, match="object cannot be kept"):
+            await store.resume("t")
+    assert (jobs.count("pay"), (await ticket.info()).status) == (1, "dead")
+    assert [each.status for each in (await store.why("t")).effects] == ["done"]
+
+
+@pytest.mark.parametrize("kind", ["step", "tool"])
+async def test_what_may_be_repeated_is_run_again_when_its_result_cannot_be_kept(
+    store: Any, jobs: Jobs, kind: str
+) -> None:  # fmt: skip
+    async def code(run: Any) -> Any:
+        await getattr(run.options(repeatable=True), kind)("read", jobs.job("read", object()))
+
+    for _ in range(2):
+        with pytest.raises(UnsupportedValueError):
+            await block(store, code)
+    assert jobs.count("read") == 2

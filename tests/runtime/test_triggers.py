@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from perdure import Perdure, Retention, Rule, Triggers, sync
+from perdure import Perdure, Retention, Rule, ScriptedModel, Triggers, sync
 from perdure.core.policies import Policies
 from perdure.errors import InvalidInputError
 from perdure.runtime.models import call_model
@@ -134,6 +134,22 @@ async def test_after_tools_the_result_of_a_tool_is_a_point(opening: Open, jobs: 
             await run.step("plan", jobs.job("plan"))
             await run.tool("scrape", jobs.job("scrape", "page"))
         assert await points(store) == ["after tool scrape"]
+
+
+async def test_after_tools_the_point_of_an_agent_has_the_result_in_it(opening: Open) -> None:
+    """S4.16."""
+
+    async def look(city: str) -> str:
+        return f"{city}: fine"
+
+    async with opening(after_tools=True) as store:
+        calls = [("look", {"city": "Rome"}), ("look", {"city": "Bonn"}), ("gone", {})]
+        agent = store.agent("helper", model=ScriptedModel([calls, [("gone", {})], "done"]), tools=[look])
+        await agent.run("go", thread="t")
+        assert await points(store) == ["after tool look, look"]
+        (point, *_) = await store.thread("t").history()
+        messages = (await store.thread("t").load(point))["messages"]
+        assert [each["content"] for each in messages[2:4]] == ["Rome: fine", "Bonn: fine"]
 
 
 @pytest.mark.parametrize("after_tools", [True, False])

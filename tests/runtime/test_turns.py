@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from perdure.core.errors import InvalidInputError, KeyReusedError, UnfinishedRunError
 from perdure.testing.clock import ManualClock
-from tests.runtime.scenes import TTL, Jobs, block, clock, dies, jobs, kinds, store
+from tests.runtime.scenes import TTL, Jobs, Killed, block, clock, dies, jobs, kinds, store
 
 __all__ = ["clock", "jobs", "store"]
 
@@ -187,3 +188,31 @@ async def test_the_key_of_a_live_run_waits_for_its_result(store: Any, jobs: Jobs
     assert await waiting == "to None"
     assert jobs.count("answer") == 1
     clock.advance(timedelta(seconds=TTL))
+
+
+@pytest.mark.parametrize("finished", [True, False])
+async def test_a_key_with_another_input_is_refused_and_the_run_stays(store: Any, jobs: Jobs, finished: bool) -> None:
+    async def code(run: Any) -> Any:
+        await run.step("work", jobs.job("work", dies=[] if finished else [1]))
+        return run.input
+
+    with nullcontext() if finished else pytest.raises(Killed):
+        await block(store, code, key="k", input=1)
+    with pytest.raises(KeyReusedError):
+        await block(store, code, key="k", input=2)
+    assert [await block(store, code, key="k", input=1), await block(store, code, key="k")] == [1, 1]
+
+
+async def test_an_input_that_took_the_place_of_another_is_as_good_as_the_first(store: Any) -> None:
+    @store.handler("work")
+    async def work(run: Any) -> Any:
+        return await run.step("half", lambda: 10 / run.input)
+
+    await store.start("work", 0, thread="t", key="k")
+    with pytest.raises(ZeroDivisionError):
+        await store.resume("t")
+    await store.resume("t", input=5)
+    for given in (0, 5):
+        assert await block(store, work, key="k", input=given) == 2
+    with pytest.raises(KeyReusedError):
+        await block(store, work, key="k", input=7)

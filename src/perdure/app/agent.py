@@ -19,7 +19,7 @@ from perdure.core.runs import FINISHED, PAUSED
 from perdure.runtime.agents.calling import Face
 from perdure.runtime.agents.conversation import PATH
 from perdure.runtime.agents.listening import LISTENER, AgentEvent
-from perdure.runtime.agents.loop import AgentLoop, AgentSpec, input_of, task_of
+from perdure.runtime.agents.loop import AgentLoop, AgentSpec, prompt_of
 from perdure.runtime.agents.model import Model
 from perdure.runtime.agents.tool import tools_of
 from perdure.runtime.decisions import Pause
@@ -97,10 +97,10 @@ class Agent:
         """Go on with the conversation of a thread here, and return the answer, or what the run waits for.
 
         The same prompt again goes on with a run that was cut off or waits; another one raises `UnfinishedRunError`
-        while one waits. The same `key` is the same run, also when it is over. What the model raises is raised here too,
-        and the run stays to be resumed.
+        while one waits. The same `key` is the same run, also when it is over, and raises `KeyReusedError` with another
+        prompt. What the model raises is raised here too, and the run stays to be resumed.
         """
-        return await self._brought_on(input_of(prompt), thread, user, key)
+        return await self._brought_on(prompt, thread, user, key)
 
     async def resume(self, thread: Thread | str, *, user: UserId | None = None) -> AgentResult:
         """Go on with the unfinished run of a thread here, such as after a decision."""
@@ -117,7 +117,7 @@ class Agent:
         at: datetime | None = None,
     ) -> Ticket:
         """Record that the agent is to be run; a worker, `recover()` or `resume()` runs it. Its result is the text."""
-        task_of(prompt)
+        prompt_of(prompt)
         return await self._store.start(self.name, prompt, thread=thread, user=user, key=key, at=at)
 
     async def stream(
@@ -129,7 +129,7 @@ class Agent:
         from outside. Whoever stops listening lets go of the run: a worker or the next call goes on with it.
         """
         events: asyncio.Queue[AgentEvent | None] = asyncio.Queue()
-        task = asyncio.create_task(self._heard(events, input_of(prompt, stream=True), thread, user, key))
+        task = asyncio.create_task(self._heard(events, prompt, thread, user, key))
         try:
             while (event := await events.get()) is not None:
                 yield event
@@ -147,7 +147,7 @@ class Agent:
             events.put_nowait(None)
 
     async def _brought_on(self, input: Any, thread: Thread | str, user: UserId | None, key: str | None) -> AgentResult:
-        task_of(input)
+        prompt_of(input)
         running = self._parts.running
         where = await self._key(thread, user)
         actor, patch = traces_of(handle_of(self._store, thread, user))

@@ -281,7 +281,7 @@ class UnfinishedRunError(ConflictError):
     def __init__(self, thread_id: str, run: str, status: str) -> None:
         super().__init__(
             f"thread {thread_id!r} has an unfinished run {run} ({status}); go on with it: store.resume({thread_id!r}), "
-            'or leave it behind: run(…, unfinished="abandon")'
+            f"or give it up: store.cancel({thread_id!r})"
         )
         self.thread_id = thread_id
         self.run = run

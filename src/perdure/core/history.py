@@ -6,7 +6,7 @@ closed with a result that says so: nobody knows whether the tool ran.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -45,9 +45,9 @@ class Mended(msgspec.Struct, frozen=True):
     results: list[Any]  # those that close them, in order
 
 
-def mended(messages: Sequence[Any]) -> Mended:
-    """Close every open call in its place."""
-    open_calls = orphans(messages)
+def mended(messages: Sequence[Any], only: Collection[str] | None = None) -> Mended:
+    """Close every open call in its place, or only those of these ids."""
+    open_calls = [each for each in orphans(messages) if only is None or each.call_id in only]
     results = [closed_by(each, messages[each.at]) for each in open_calls]
     added: dict[int, list[Any]] = {}
     for orphan, result in zip(open_calls, results, strict=True):

@@ -33,6 +33,7 @@ from perdure.runtime.journal import Recorded
 from perdure.runtime.options import Options, returned, with_own
 from perdure.runtime.pausing import ask_about
 from perdure.runtime.scope import SCOPE, Scope
+from perdure.runtime.unkept import Unkept, unkept
 from perdure.runtime.work import takes
 
 if TYPE_CHECKING:
@@ -95,7 +96,18 @@ async def call_step(run: Run, options: Options, asked: Asked) -> Any:
 
 
 async def call_tool(run: Run, options: Options, asked: Asked) -> Any:
-    """Return what a tool returned, now or earlier; ask about one that may have run."""
+    """Return what a tool returned, now or earlier; ask about one that may have run.
+
+    Raises `UnsupportedValueError`, at every attempt, when it ran and its result cannot be kept.
+    """
+    value = await outcome_of_tool(run, options, asked)
+    if isinstance(value, Unkept):
+        raise value.error()
+    return value
+
+
+async def outcome_of_tool(run: Run, options: Options, asked: Asked) -> Any:
+    """The same; an `Unkept` for a tool that ran and whose result cannot be kept."""
     options = with_own(options, asked.fn)
     with made(run, options, asked) as (call, scope):
         found = await run.find(call, scope)
@@ -172,7 +184,7 @@ class _Attempts:
         while True:
             await self._announce()
             try:
-                encoded = encode_result(await self._called())
+                encoded = self._encoded(await self._called())
             except Exception as exc:
                 if not await self._fails(exc, self.attempt - first + 1):
                     raise
@@ -182,9 +194,21 @@ class _Attempts:
             else:
                 return await self._recorded(encoded)
 
+    @property
+    def _is_effect(self) -> bool:
+        return self._kinds is _TOOL and not self.options.repeatable
+
+    def _encoded(self, value: Any) -> bytes:
+        try:
+            return encode_result(value)
+        except UnsupportedValueError as exc:
+            if not self._is_effect:
+                raise
+            return encode_result(unkept(value, exc))  # as a failure it would run again, and the effect is there
+
     async def _announce(self) -> None:
         """A tool says that it starts, before it does."""
-        if self._kinds is not _TOOL or self.options.repeatable:
+        if not self._is_effect:
             return
         intent = self.intent()
         entry = self.run.journal.entry(EntryKind.TOOL_STARTED, intent)
@@ -227,17 +251,18 @@ class _Attempts:
     async def _recorded(self, encoded: bytes, by: str | None = None) -> Any:
         outcome = Outcome(self.call, Raw(encoded), self.attempt, by)
         entry = self.run.journal.entry(self._kinds.finished, outcome)
-        if self._kinds is _TOOL:
+        if self._kinds is _TOOL and self.options.checkpoint:
             await self.run.triggering.write(Moment.TOOL, [entry], about=self.call.name, key=result_key(self.call.id))
         else:
             await self.run.journal.write([entry], key=result_key(self.call.id))
         self.run.journal.keep(self.call, Recorded(outcome=outcome, attempt=self.attempt))
         self.run.journal.forget_inside(self.call)
-        return returned(decode(encoded), self.options.returns)
+        return _value(encoded, self.options)
 
 
-def _value(value: Raw, options: Options) -> Any:
-    return returned(decode(bytes(value)), options.returns)
+def _value(encoded: bytes | Raw, options: Options) -> Any:
+    value = decode(bytes(encoded))
+    return value if isinstance(value, Unkept) else returned(value, options.returns)
 
 
 def _kept(asked: Asked) -> Any:

@@ -6,39 +6,47 @@ from typing import Any
 
 from perdure.core import history
 from perdure.core.codec import decode
+from perdure.core.document import Document
 from perdure.core.entries import EntryKind
-from perdure.core.runs import Current
+from perdure.core.errors import NotFoundError
 from perdure.runtime.journal import Journal
 
 _PATH = "messages"
 
 
-async def mend(journal: Journal, left_behind: Current | None) -> None:
+async def mend(journal: Journal, began: int | None) -> None:
     """Close tool calls without a result in the messages of the state, and tell of it by an entry.
 
-    The newest call is left open for the run that made it: it has its result in the log, or asks about it. When that
-    run was left behind, nobody will give it one.
+    Those that were made since version `began` are left to the run that began there and is resumed now: it has their
+    results in the log, or asks about them. Without a version no run is left that would give them one.
     """
     if not journal.state_version:
         return
-    head = await journal.engine.head(journal.key)
-    state: Any = None if head.document.root is None else decode(head.document.close())
-    messages: Any = state.get(_PATH) if isinstance(state, dict) else None
-    if not isinstance(messages, list) or not messages:
+    state = _state((await journal.engine.head(journal.key)).document)
+    messages = _messages(state)
+    if not history.orphans(messages):
         return
-    own = len(messages) if left_behind is not None else _newest_turn(messages)
-    mended = history.mended(messages[:own])
+    mended = history.mended(messages, None if began is None else await _open_at(journal, began))
     if mended.open_calls:
         closed = [{"call_id": each.call_id, "name": each.name} for each in mended.open_calls]
         entry = journal.entry(EntryKind.HISTORY_REPAIRED, {"closed": closed})
         request = journal.request().with_entries(entry)
-        await journal.engine.save(journal.key, {**state, _PATH: [*mended.messages, *messages[own:]]}, None, request)
+        await journal.engine.save(journal.key, {**state, _PATH: mended.messages}, None, request)
 
 
-def _newest_turn(messages: list[Any]) -> int:
-    """Where the newest message begins that is not a mere result, if it makes calls that are still open."""
-    open_at = {orphan.at for orphan in history.orphans(messages)}
-    at = len(messages) - 1
-    while at > 0 and at not in open_at and history.is_result(messages[at]):
-        at -= 1
-    return at if at in open_at else len(messages)
+async def _open_at(journal: Journal, version: int) -> set[str]:
+    """The calls that were open at a version; none where nobody can tell any more, so that no result is lost."""
+    try:
+        state = _state(await journal.engine.at(journal.key, version))
+    except NotFoundError:
+        return set()
+    return {each.call_id for each in history.orphans(_messages(state))}
+
+
+def _state(document: Document) -> Any:
+    return None if document.root is None else decode(document.close())
+
+
+def _messages(state: Any) -> list[Any]:
+    messages = state.get(_PATH) if isinstance(state, dict) else None
+    return messages if isinstance(messages, list) else []

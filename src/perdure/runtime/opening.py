@@ -20,7 +20,7 @@ from perdure.core.threads import ThreadPatch, ThreadRow
 from perdure.runtime.journal import Journal
 from perdure.runtime.leases import Held
 from perdure.runtime.mending import mend
-from perdure.runtime.rerunning import as_rerun
+from perdure.runtime.rerunning import as_rerun, original_of
 from perdure.runtime.run import Run
 from perdure.runtime.runtime import Runtime
 
@@ -94,6 +94,7 @@ async def _over(runtime: Runtime, key: ThreadKey, ask: Wanted) -> Run | None:
     row = await runtime.storage.thread(key) if named and named.is_over else None
     if named is None or row is None:
         return None
+    await _check_key(runtime, row, named, ask)
     return _read_off(runtime, named, row, ask)
 
 
@@ -124,10 +125,13 @@ async def _taken_up(runtime: Runtime, held: Held, ask: Wanted, made: str | None,
         raise NotFoundError(f"thread {held.key.id!r}")
     newest = await runtime.standing.newest(row)
     named = await runtime.standing.named(held.key, ask.key) if ask.key is not None else None
+    if named is not None:
+        await _check_key(runtime, row, named, ask)
     if named is not None and named.is_over:  # while we waited for its owner
         await runtime.leases.release(held)
         return _read_off(runtime, named, row, ask)
-    given = None if ask.given else ask.input
+    fits = newest is not None and not newest.is_over and await _was_given(runtime, row, newest, ask)
+    given = None if fits else ask.input
     if newest is not None and newest.started.run == made:
         step = Next(resume=newest)
     else:
@@ -140,10 +144,24 @@ async def _taken_up(runtime: Runtime, held: Held, ask: Wanted, made: str | None,
         raise NotFoundError(f"an unfinished run of thread {held.key.id!r}", "start one first")
     if step.resume is None:
         try:
-            return await _started_now(runtime, journal, row, ask, step)
+            return await _started_now(runtime, journal, row, ask, step, newest)
         except (KeyReusedError, VersionConflictError):  # `store.start` had looked before we claimed: its run stands
             return await _taken_up(runtime, held, replace(ask, unfinished=_kept(ask)), None, died=False)
     return await _resumed(runtime, journal, row, ask, step.resume, died=died)
+
+
+async def _check_key(runtime: Runtime, row: ThreadRow, named: Current, ask: Wanted) -> None:
+    """Raise `KeyReusedError` when the run of a key is another one: its answer would be taken for one to this input."""
+    other = ask.name is not None and ask.name != named.started.name
+    if other or not await _was_given(runtime, row, named, ask):
+        raise KeyReusedError(row.key.id, ask.key or "", named.version)
+
+
+async def _was_given(runtime: Runtime, row: ThreadRow, run: Current, ask: Wanted) -> bool:
+    """Whether a run has the input that is asked for: its first one, or one that took its place."""
+    if ask.input is None or ask.given or ask.input == bytes(run.started.input):
+        return True
+    return ask.input in map(bytes, await runtime.standing.inputs(row, run))
 
 
 def _kept(ask: Wanted) -> Unfinished:
@@ -151,11 +169,14 @@ def _kept(ask: Wanted) -> Unfinished:
     return "fail" if ask.unfinished == "abandon" else ask.unfinished
 
 
-async def _started_now(runtime: Runtime, journal: Journal, row: ThreadRow, ask: Wanted, step: Next) -> Run:
+async def _started_now(
+    runtime: Runtime, journal: Journal, row: ThreadRow, ask: Wanted, step: Next, newest: Current | None
+) -> Run:  # fmt: skip
     started = _started(runtime, ask)
     if step.abandon is not None:
         await abandon(journal, step.abandon, f"left behind for {started.run}")
-        await mend(journal, step.abandon)
+    if step.abandon is not None or (newest is not None and newest.end_kind is EntryKind.RUN_CANCELLED):
+        await mend(journal, None)
     entry = runtime.engine.entry(EntryKind.RUN_STARTED, encode_body(started), ask.actor)
     patch = ThreadPatch(status=RUNNING, attempts=1, agent=ask.name)
     done = await journal.write([entry], key=_idem(ask), patch=patch, after_run=row.run)
@@ -181,7 +202,7 @@ async def _resumed(
         patch = ThreadPatch(status=RUNNING, attempts=attempt, agent=current.started.name)
         key = None if new is None else input_key(current.started.run, len(given) + 1)
         await journal.write([entry], key=key, patch=patch)
-        await mend(journal, None)
+        await mend(journal, await _began(runtime, row, current))
         given += [] if new is None else [new]
     if given:
         current = replace(current, started=replace(current.started, input=given[-1]))
@@ -190,6 +211,12 @@ async def _resumed(
     run.attempt = attempt
     await as_rerun(runtime, run, row)
     return run
+
+
+async def _began(runtime: Runtime, row: ThreadRow, current: Current) -> int:
+    """Where a run began. One that is done again goes on with the calls of the original, on its fork."""
+    rerun = current.started.rerun is not None and row.parent_uid
+    return (await original_of(runtime, row, row.parent_version)).version if rerun else current.version
 
 
 def _is_untouched(row: ThreadRow, newest: Current | None) -> bool:

@@ -38,6 +38,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     who: tuple[str, ...] = ()  # may approve; empty for anybody
     shape: str = ""  # the JSON schema of its arguments, where it is known
     blocking: bool = False
+    checkpoint: bool = True  # the one after a tool; a loop that keeps the result in the state saves it there
 
 
 DEFAULTS = Options()

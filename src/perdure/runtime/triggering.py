@@ -8,6 +8,8 @@ the record of the answer, or the point would not have the reply in it:
 
     reply = await call_model(run, fn, messages, "model", settings, checkpoint=False)
     await run.append("messages", reply, checkpoint=turned(run))
+
+and so with the results of tools, `checkpoint=tooled(run, names)`.
 """
 
 from __future__ import annotations
@@ -110,6 +112,11 @@ def turned(run: Run) -> CheckpointMark | None:
     After a crash it may be asked for again: the write stands under its own key, so that it is saved once.
     """
     return run.triggering.mark(Moment.TURN, stateful=True)
+
+
+def tooled(run: Run, names: Sequence[str]) -> CheckpointMark | None:
+    """The same for the write that adds the results of these tools."""
+    return run.triggering.mark(Moment.TOOL, ", ".join(names), stateful=True) if names else None
 
 
 def _note(moment: Moment, turns: int, about: str) -> str:

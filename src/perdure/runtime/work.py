@@ -69,9 +69,17 @@ class OnLoop:
             await asyncio.gather(*late, return_exceptions=True)
 
     async def call(self, job: Job, timeout: float | None, blocking: bool = False) -> Any:  # noqa: ASYNC109
-        async with asyncio.timeout(timeout):
-            made = await asyncio.to_thread(job) if blocking else job()  # the context goes along
-            return await made if inspect.isawaitable(made) else made
+        limit = asyncio.timeout(timeout)
+        try:
+            async with limit:
+                if blocking:
+                    return await in_thread(job)
+                made = job()
+                return await made if inspect.isawaitable(made) else made
+        except TimeoutError as exc:
+            if limit.expired() and not exc.args:
+                raise TimeoutError(f"no answer within {timeout:g} s") from exc
+            raise
 
     async def pause(self, seconds: float) -> None:
         await pause_on_loop(seconds)
@@ -129,6 +137,29 @@ async def _quiet(work: Coroutine[Any, Any, None]) -> None:
     """What is done beside a run never harms it: it is found in the log again, and done by whoever looks next."""
     with suppress(PerdureError):
         await work
+
+
+async def in_thread(function: Callable[..., Any], /, **named: Any) -> Any:
+    """Call a plain function in a thread of its own; the context goes along."""
+
+    def call() -> Any:
+        try:
+            return function(**named)
+        except StopIteration as exc:  # no future takes one: whoever waits for it would wait for ever
+            raise RuntimeError(f"{_name_of(function)} raised StopIteration") from exc
+
+    made = await asyncio.to_thread(call)
+    return await made if inspect.isawaitable(made) else made
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling a function gives something to await."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    name = getattr(function, "__name__", "<lambda>")
+    return "the function" if name == "<lambda>" else name
 
 
 @lru_cache(1024)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from perdure import EntryKind, Message, Perdure, Reply, ScriptedModel, Usage, sy
 from perdure.errors import (
     InvalidAnswerError,
     InvalidInputError,
+    KeyReusedError,
     ModelError,
     RunFailedError,
     TurnLimitError,
@@ -23,6 +25,7 @@ from tests.checkpoints.places import PLACES, opened
 from tests.runtime.scenes import Killed
 
 RAN: list[Any] = []
+MARK = object()
 
 
 @tool(repeatable=True)
@@ -122,6 +125,18 @@ async def test_plain_functions_do_not_hold_up_the_loop(store: Any) -> None:
     assert [each["content"] for each in done.messages if each["role"] == "tool"] == ["free", "set"]
 
 
+async def test_a_plain_tool_that_raises_stop_iteration_is_told_to_the_model(store: Any) -> None:
+    def first() -> str:
+        return next(iter(()))
+
+    one = store.agent("first", model=ScriptedModel([("first", {}), "done"]), tools=[first])
+    async with asyncio.timeout(20):
+        done = await one.run("go", thread="t")
+    assert [each["content"] for each in done.messages if each["role"] == "tool"] == [
+        "error: RuntimeError: first raised StopIteration"
+    ]
+
+
 async def test_a_tool_that_needs_approval_waits_and_its_siblings_are_done_once(store: Any) -> None:
     """S4.3, S4.21, S4.22, S4.25: the run waits with a checkpoint, and goes on when somebody approved."""
     both = [("look", {"city": "Rome"}), ("refund", {"amount": 5}), ("send", {"to": "ann"})]
@@ -154,6 +169,21 @@ async def test_an_approver_may_edit_the_arguments(store: Any) -> None:
     await store.decide(waits.pauses[0], approved=True, by="ann", args={"amount": 50})
     await one.run("go", thread="t")  # the same prompt is the same turn
     assert (RAN, (await said(store))[2]) == ([("refund", 50)], ("tool", "refunded 50"))
+
+
+async def test_an_approver_sees_the_arguments_that_the_model_left_to_their_defaults(store: Any) -> None:
+    """What is approved is what runs."""
+
+    @tool(approval_prompt="Pay {amount} {currency}?")
+    async def pay(amount: int, currency: str = "EUR", on: date = date(2026, 11, 1), by: Any = MARK) -> None:
+        RAN.append((amount, currency, on, by is MARK))
+
+    one = store.agent("payer", model=ScriptedModel([("pay", {"amount": 5}), "done"]), tools=[pay])
+    (pause,) = (await one.run("go", thread="t")).pauses
+    assert (pause.ask, pause.args["currency"], pause.args["on"]) == ("Pay 5 EUR?", "EUR", "2026-11-01")
+    await store.decide(pause, approved=True, by="ann")
+    await one.resume("t")
+    assert [(5, "EUR", date(2026, 11, 1), True)] == RAN
 
 
 async def test_a_denied_tool_is_not_run_and_the_model_is_told_by_whom_and_why(store: Any) -> None:
@@ -208,6 +238,18 @@ async def test_what_a_tool_raises_is_told_to_the_model_the_same_after_a_crash(st
     assert (done.text, len(tries), done.messages[2]["content"]) == ("done", 1, "error: OSError: failure 1")
 
 
+async def test_a_tool_whose_result_cannot_be_kept_ran_and_the_model_is_told_so(store: Any) -> None:
+    @tool
+    async def pay() -> Any:
+        RAN.append("pay")
+        return {"receipt": object()}
+
+    one = store.agent("payer", model=ScriptedModel([("pay", {}), "done"]), tools=[pay])
+    done = await one.run("go", thread="t")
+    (told,) = [each for each in done.messages if each["role"] == "tool"]
+    assert (told["content"], RAN) == ("ran; its result could not be kept: dict", ["pay"])
+
+
 async def test_tools_are_tried_again_and_timed_out_as_they_ask_for(store: Any) -> None:
     tries: list[int] = []
 
@@ -224,7 +266,7 @@ async def test_tools_are_tried_again_and_timed_out_as_they_ask_for(store: Any) -
 
     model = ScriptedModel([[("third", {}), ("slow", {})], "done"])
     done = await store.agent("patient", model=model, tools=[third, slow]).run("go", thread="t")
-    assert [each["content"] for each in done.messages[2:4]] == ["yes", "error: TimeoutError: "]
+    assert [each["content"] for each in done.messages[2:4]] == ["yes", "error: TimeoutError: no answer within 0.01 s"]
 
 
 async def test_an_agent_that_never_answers_stops_after_its_turns(store: Any) -> None:
@@ -237,7 +279,7 @@ async def test_an_agent_that_never_answers_stops_after_its_turns(store: Any) -> 
 async def test_a_prompt_raises_while_another_one_waits(store: Any) -> None:
     one = agent(store, ("refund", {"amount": 5}), "done")
     await one.run("go", thread="t")
-    with pytest.raises(UnfinishedRunError):
+    with pytest.raises(UnfinishedRunError, match=r"or give it up: store.cancel\('t'\)$"):
         await one.run("something else", thread="t")
 
 
@@ -245,6 +287,13 @@ async def test_the_same_key_is_the_same_run(store: Any) -> None:
     one = agent(store, "first", "second")
     assert [(await one.run("go", thread="t", key="k")).text for _ in range(2)] == ["first", "first"]
     assert one.spec.model.calls == 1
+
+
+async def test_a_key_with_another_prompt_is_refused(store: Any) -> None:
+    one = agent(store, "first", "second")
+    await one.run("go", thread="t", key="k")
+    with pytest.raises(KeyReusedError):
+        await one.run("something else", thread="t", key="k")
 
 
 async def test_a_failing_model_leaves_a_run_that_goes_on(store: Any) -> None:
@@ -288,6 +337,25 @@ async def test_what_others_say_meanwhile_is_heard_and_results_stay_with_their_ca
     assert [(each["role"], each["content"]) for each in model.requests[1]] == [
         ("user", "go"), ("assistant", ""), ("tool", "ok"), ("user", "and quickly"),
     ]  # fmt: skip
+
+
+async def test_what_others_say_while_somebody_decides_takes_no_result_from_the_model(store: Any) -> None:
+    one = agent(store, ("refund", {"amount": 5}), "done")
+    waits = await one.run("go", thread="t")
+    await store.thread("t").append("messages", {"role": "user", "content": "any news?"})
+    await store.decide(waits.pauses[0], approved=True, by="ann")
+    assert (await one.resume("t")).text == "done"
+    seen = [("user", "go"), ("assistant", ""), ("tool", "refunded 5"), ("user", "any news?")]
+    assert [(each["role"], each["content"]) for each in one.spec.model.requests[1]] == seen
+    assert [content for role, content in await said(store) if role == "tool"] == ["refunded 5"]
+
+
+async def test_calls_of_a_run_that_was_cancelled_are_closed_when_the_next_one_begins(store: Any) -> None:
+    one = agent(store, ("refund", {"amount": 5}), "done")
+    await one.run("go", thread="t")
+    await store.cancel("t")
+    await one.run("never mind", thread="t")
+    assert [role for role, _ in await said(store)] == ["user", "assistant", "tool", "user", "assistant"]
 
 
 async def test_a_run_is_done_again_with_an_edited_message_on_a_fork(store: Any) -> None:

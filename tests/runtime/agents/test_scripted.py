@@ -69,3 +69,9 @@ def test_an_end_of_the_script_and_wrong_items_are_named() -> None:
     for wrong in (7, ("name",), [], ScriptedModel.loop(), ScriptedModel.loop(OSError())):
         with pytest.raises(InvalidInputError):
             ScriptedModel([wrong])
+
+
+def test_a_reply_whose_calls_are_no_tool_calls_is_refused_when_it_is_made() -> None:
+    wrong: Any = ("look", {})
+    with pytest.raises(InvalidInputError, match="ToolCall"):
+        Reply(tool_calls=[wrong])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from perdure import Perdure, Reply, ScriptedModel, tool
+from perdure.app.store import parts_of
 from tests.runtime.scenes import Killed
 
 
@@ -80,6 +81,46 @@ async def test_a_pause_ends_a_stream_and_the_next_one_goes_on() -> None:
         assert waits.status == "input_required"
         await store.decide(waits.pauses[0], approved=True, by="ann")
         assert (await heard(agent))[-1].result.text == "It is fine today."
+
+
+@pytest.mark.parametrize("first", ["stream", "run"])
+async def test_the_same_prompt_goes_on_with_a_run_whether_anybody_listens_or_not(first: str) -> None:
+    asks = tool(require_approval=True)(look.function)
+
+    async def asked(agent: Any, how: str) -> Any:
+        run = agent.run("weather?", thread="t")
+        if how == "run":
+            return await run
+        run.close()
+        return (await heard(agent))[-1].result
+
+    async with Perdure.open("memory://") as store:
+        agent = store.agent("helper", model=ScriptedModel(SCRIPT), tools=[asks])
+        waits = await asked(agent, first)
+        await store.decide(waits.pauses[0], approved=True, by="ann")
+        done = await asked(agent, "run" if first == "stream" else "stream")
+    assert (done.text, done.run.id) == ("It is fine today.", waits.run.id)
+    assert [each["role"] for each in done.messages] == ["user", "assistant", "tool", "assistant"]
+
+
+async def test_an_answer_that_was_heard_to_its_end_is_not_asked_for_again_by_somebody_else(tmp_path: Path) -> None:
+    async with Perdure.open(f"sqlite:///{tmp_path}/store.db") as store:
+        model = ScriptedModel(["It is fine today."])
+        agent = store.agent("helper", model=model)
+        storage = parts_of(store).storage
+        append = storage.append
+
+        async def dying(write: Any) -> Any:
+            done = await append(write)
+            if [entry.kind.value for entry in write.entries] == ["step.finished"]:
+                raise Killed
+            return done
+
+        storage.append = dying
+        with pytest.raises(Killed):
+            await heard(agent)
+        storage.append = append
+        assert ((await agent.resume("t")).text, model.calls) == ("It is fine today.", 1)
 
 
 async def test_whoever_stops_listening_lets_go_of_the_run() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from datetime import date
 from typing import Annotated, Any, Literal
@@ -113,7 +114,40 @@ def _complex(one: Callable[[], None]) -> None: ...
 def _unreadable(one: "Missing") -> None: ...  # type: ignore[name-defined]  # noqa: F821, UP037
 
 
-@pytest.mark.parametrize("function", [_starred, _named, _by_place, _complex, _unreadable, lambda: None, 7])
+def _pieces() -> Any:
+    yield 1
+
+
+async def _pieces_later() -> Any:
+    yield 1
+
+
+class Greeter:
+    def __call__(self, name: str) -> str:
+        """Greet somebody."""
+        return f"hello {name}"
+
+
+@pytest.mark.parametrize("made", [Tool(functools.partial(book.function, kind="train")), Tool(Greeter())])
+def test_partial_functions_and_callable_objects_are_tools_by_what_they_call(made: Tool) -> None:
+    assert (made.name, made.description[:5].strip()) in [("book", "Book"), ("Greeter", "Greet")]
+    first = next(iter(made.schema.parameters["properties"].values()))
+    assert first in [{"$ref": "#/$defs/Place", "description": "where to go"}, {"type": "string"}]
+
+
+@pytest.mark.parametrize(
+    "function", [_pieces, _pieces_later, _starred, _named, _by_place, _complex, _unreadable, lambda: None, 7]
+)
 def test_what_cannot_be_a_tool_is_refused_at_once(function: Any) -> None:
     with pytest.raises(InvalidInputError):
         Tool(function)
+
+
+def test_a_plain_function_with_a_timeout_is_refused_because_nothing_could_stop_it() -> None:
+    with pytest.raises(InvalidInputError, match=r"'pay': a plain function cannot be stopped .* make it async"):
+
+        @tool(timeout=1)
+        def pay() -> None: ...
+
+    @tool(timeout=1)
+    async def pays() -> None: ...

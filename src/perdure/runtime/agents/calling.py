@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
+from perdure.core.approval import needs_approval
 from perdure.core.calls import Call, key_digest, reason
 from perdure.core.errors import InvalidInputError, RunError, StepFailedError, StorageError, ToolDeniedError
 from perdure.runtime.agents.conversation import result_of, shown_to_model
 from perdure.runtime.agents.listening import AgentEvent, tell
 from perdure.runtime.agents.model import ToolCall
-from perdure.runtime.calling import KEY, Asked, Unverified, call_tool
+from perdure.runtime.calling import KEY, Asked, Unverified, outcome_of_tool
 from perdure.runtime.scope import SCOPE, Scope
+from perdure.runtime.unkept import Unkept
 from perdure.runtime.unwinding import Unwinding, sorted_out
+from perdure.runtime.work import in_thread, is_async
 
 if TYPE_CHECKING:
     from perdure.runtime.agents.tool import Tool
@@ -70,10 +74,11 @@ class Caller:
         return await self._called(run, call, tool, dict(call.args))
 
     async def _called(self, run: Run, call: ToolCall, tool: Tool, args: dict[str, Any]) -> Message:
-        asked = Asked(tool.name, self._functions[tool.name], (), args)
+        # Found by what the model gave: a default that changed, or a question that is new, makes it no other call.
+        options = replace(tool.options, key=args, checkpoint=False)
+        asked = Asked(tool.name, self._functions[tool.name], (), _shown(run, tool, args))
         try:
-            value = await call_tool(run, tool.options, asked)
-            return result_of(call, shown_to_model(value.text if isinstance(value, Unverified) else value))
+            return result_of(call, _told(await outcome_of_tool(run, options, asked)))
         except ToolDeniedError as exc:
             return result_of(call, f"denied: {exc}")
         except Exception as exc:
@@ -82,6 +87,19 @@ class Caller:
             text = f"error: {type(exc).__name__}: {reason(exc)}"
         # Recorded: without it a failure before a crash is not final, and what was told the model would be another text.
         return result_of(call, await run.step("told", lambda: text), is_error=True)
+
+
+def _shown(run: Run, tool: Tool, args: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that a tool runs with; all of them where somebody is asked: what is approved is what runs."""
+    asks = needs_approval(run.runtime.approvals, tool.name, required=tool.options.require_approval)
+    return tool.parameters.with_defaults(args) if asks else args
+
+
+def _told(value: Any) -> str:
+    """What a model is told of a result."""
+    if isinstance(value, Unkept):
+        return f"ran; its result could not be kept: {value.kind}"
+    return shown_to_model(value.text if isinstance(value, Unverified) else value)
 
 
 def _place(run: Run, turn: int, at: int) -> tuple[Call, Scope]:
@@ -128,16 +146,12 @@ def _prepared(tool: Tool, face: Face) -> Callable[..., Any]:
         run = scope.run if scope else None
         own = {"run": face(run) if run else None, KEY: key}
         ready = {**given, **{name: own[name] for name in filled}}
-        if run is None or run.runtime.work.in_place or _is_async(tool.function):
+        if run is None or run.runtime.work.in_place or is_async(tool.function):
             return tool.function(**ready)
         # A plain function would hold up the loop, and with it the lease that keeps others from running it too.
-        return asyncio.to_thread(tool.function, **ready)
+        return in_thread(tool.function, **ready)
 
     def with_key(*, idempotency_key: str, **args: Any) -> Any:
         return call(args, idempotency_key)
 
     return with_key if KEY in filled else lambda **args: call(args, None)
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)

@@ -39,3 +39,8 @@ def tell(event: AgentEvent) -> None:
     listener = LISTENER.get()
     if listener is not None:
         listener(event)
+
+
+def is_heard() -> bool:
+    """Whether somebody watches, in this process: it is no matter of the run, which anybody may go on with."""
+    return LISTENER.get() is not None

@@ -10,13 +10,14 @@ import msgspec
 from perdure.core.errors import InvalidInputError, ModelError, TurnLimitError
 from perdure.runtime.agents.calling import Caller, Face
 from perdure.runtime.agents.conversation import PATH, answered_by_model, asked_by_user, calls_of, for_model
-from perdure.runtime.agents.listening import AgentEvent, tell
+from perdure.runtime.agents.listening import AgentEvent, is_heard, tell
 from perdure.runtime.agents.model import Model, Reply, Said, ToolSchema
 from perdure.runtime.agents.tool import Tool
 from perdure.runtime.calling import Asked
 from perdure.runtime.models import Question, ask_model
 from perdure.runtime.run import Run
-from perdure.runtime.triggering import turned
+from perdure.runtime.streaming import came_to_its_end
+from perdure.runtime.triggering import tooled, turned
 
 MODEL = "model"  # what its calls are called in the log
 
@@ -38,25 +39,11 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
         return [tool.schema for tool in self.tools.values()]
 
 
-class Task(msgspec.Struct, frozen=True):
-    """The input of a run of an agent."""
-
-    prompt: Any
-    stream: bool = False
-
-
-def input_of(prompt: Any, *, stream: bool = False) -> Any:
-    """A task as the input of a run: a plain prompt stays as it is."""
-    return {"prompt": prompt, "stream": True} if stream else prompt
-
-
-def task_of(input: Any) -> Task:
-    """The task that a run was given, by `agent.run` or by `store.start(name, prompt)`."""
-    if isinstance(input, Mapping) and set(input) <= {"prompt", "stream"} and "prompt" in input:
-        return Task(input["prompt"], input.get("stream") is True)
+def prompt_of(input: Any) -> Any:
+    """The prompt that a run was given, by `agent.run` or by `store.start(name, prompt)`; raise `InvalidInputError`."""
     if input is None or input == "":
         raise InvalidInputError("an agent needs a prompt")
-    return Task(input)
+    return input
 
 
 class AgentLoop:
@@ -77,11 +64,11 @@ class AgentLoop:
 
     async def run(self, run: Run) -> str:
         """The text that the model comes to; raise `TurnLimitError` when it does not."""
-        task, spec = task_of(run.input), self.spec
+        prompt, spec = prompt_of(run.input), self.spec
         run.scope.free = True  # what is asked for next is told by what the model answered
-        await run.append(PATH, asked_by_user(task.prompt))
+        await run.append(PATH, asked_by_user(prompt))
         for turn in range(1, spec.max_turns + 1):
-            message = await self._asked(run, turn, task)
+            message = await self._asked(run, turn)
             await run.append(PATH, message, checkpoint=turned(run))
             calls = calls_of(message)
             if not calls:
@@ -89,19 +76,17 @@ class AgentLoop:
             if await run.was_written():
                 continue  # its tools are done with; they may have changed since, or be gone
             results = await self._caller.all(run, turn, calls)
-            await run.append(PATH, *results)
+            await run.append(PATH, *results, checkpoint=tooled(run, _done(results)))
         raise TurnLimitError(spec.name, spec.max_turns)
 
-    async def _asked(self, run: Run, turn: int, task: Task) -> dict[str, Any]:
+    async def _asked(self, run: Run, turn: int) -> dict[str, Any]:
         """The model's message of a turn, now or earlier. It is found by its turn: instructions and tools may change."""
         answer = _Answer(self.spec, run, turn)
-        streams = task.stream and hasattr(self.spec.model, "stream") and not answer.in_place
-        fn = answer.streamed if streams else answer.whole
 
         async def given() -> Question:
-            return Question(fn, await self._conversation(run), self._told)
+            return Question(answer.given, await self._conversation(run), self._told)
 
-        asked = Asked(MODEL, fn, (), {"turn": turn})
+        asked = Asked(MODEL, answer.given, (), {"turn": turn})
         message = await ask_model(run, asked, ["turn", turn], given, self.spec.timeout, checkpoint=False)
         if not answer.was_heard and message["content"]:
             tell(AgentEvent(kind="text", text=message["content"], turn=turn))
@@ -119,6 +104,11 @@ class AgentLoop:
         return for_model(messages, self.spec.instructions)
 
 
+def _done(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The tools that did not fail."""
+    return [each["name"] for each in results if not each.get("is_error")]
+
+
 class _Answer:
     """One turn of the model."""
 
@@ -126,14 +116,16 @@ class _Answer:
         self._spec = spec
         self._run = run
         self._turn = turn
-        self.in_place = run.runtime.work.in_place
+        self._stream = f"{MODEL} turn {turn}"
         self.was_heard = False  # piece by piece, by whoever watches
 
-    def whole(self, messages: Sequence[Said], /, **told: Any) -> Any:
+    def given(self, messages: Sequence[Said], /, **told: Any) -> Any:
         """Ask, and give the message."""
-        return self._in_place(messages) if self.in_place else self._awaited(messages)
+        return self._in_place(messages) if self._run.runtime.work.in_place else self._awaited(messages)
 
     async def _awaited(self, messages: Sequence[Said]) -> dict[str, Any]:
+        if hasattr(self._spec.model, "stream") and (is_heard() or await came_to_its_end(self._run, self._stream)):
+            return await self._streamed(messages)
         return self._message(await self._spec.model.reply(messages, **self._given()))
 
     def _in_place(self, messages: Sequence[Said]) -> dict[str, Any]:
@@ -144,10 +136,10 @@ class _Answer:
             )
         return self._message(now(messages, **self._given()))
 
-    async def streamed(self, messages: Sequence[Said], /, **told: Any) -> dict[str, Any]:
+    async def _streamed(self, messages: Sequence[Said]) -> dict[str, Any]:
         """The same as it comes: every piece is recorded, and whoever watches gets it."""
         message: dict[str, Any] | None = None
-        async for item in self._run.stream(f"{MODEL} turn {self._turn}", lambda: self._pieces(messages)):
+        async for item in self._run.stream(self._stream, lambda: self._pieces(messages)):
             if isinstance(item, str):
                 self.was_heard = True
                 tell(AgentEvent(kind="text", text=item, turn=self._turn))

@@ -7,6 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
+from perdure.core.errors import InvalidInputError
+
 Said = Mapping[str, Any]  # a message: role, content, and what its role brings
 
 
@@ -42,7 +44,11 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage | None = None
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "tool_calls", tuple(self.tool_calls))
+        calls: tuple[Any, ...] = tuple(self.tool_calls)
+        wrong = next((each for each in calls if not isinstance(each, ToolCall)), None)
+        if wrong is not None:
+            raise InvalidInputError(f"tool_calls of a Reply are ToolCall(name, args, id), not {wrong!r}")
+        msgspec.structs.force_setattr(self, "tool_calls", calls)
 
 
 @runtime_checkable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
@@ -30,11 +31,19 @@ class Parameters:
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         found = _parameters(function, name)
-        self.description = described(inspect.getdoc(function) or "")
+        self.description = described(inspect.getdoc(_told_of(function)) or "")
         self.filled_in = frozenset(each for each in FILLED_IN if each in found)
         shown = {key: each for key, each in found.items() if key not in FILLED_IN}
         self._struct = _struct(name, function, shown, self.description.parameters)
         self.schema = _schema(name, self._struct, shown)
+        self._defaults = _defaults(function, shown)
+
+    def with_defaults(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call as a person is shown them: those that the model left out have their defaults.
+
+        A default that has no plain form is left to the function.
+        """
+        return {**args, **{key: each for key, each in self._defaults.items() if key not in args}}
 
     def convert(self, args: Any) -> dict[str, Any]:
         """The arguments as the function takes them; raise `InvalidInputError` in words that a model can act on."""
@@ -65,6 +74,14 @@ def described(doc: str) -> Described:
     return Described("\n".join(text).strip(), parameters)
 
 
+def _told_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that has the annotations and the docstring: of a `functools.partial`, or of an object's call."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    plain = inspect.isroutine(function) or inspect.isclass(function)
+    return function if plain else type(function).__call__
+
+
 def _parameters(function: Callable[..., Any], name: str) -> dict[str, inspect.Parameter]:
     found = dict(inspect.signature(function).parameters)
     for each in found.values():
@@ -77,7 +94,7 @@ def _struct(
     name: str, function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter], told: Mapping[str, str]
 ) -> type[msgspec.Struct]:
     try:
-        hints = get_type_hints(function, include_extras=True)
+        hints = get_type_hints(_told_of(function), include_extras=True)
     except NameError as exc:
         raise InvalidInputError(f"tool {name!r}: an annotation cannot be read: {exc}") from exc
     fields: list[Any] = []
@@ -86,6 +103,24 @@ def _struct(
         required = each.default is each.empty
         fields.append((key, kind) if required else (key, kind | msgspec.UnsetType, msgspec.UNSET))
     return msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
+
+
+def _defaults(function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
+    """The defaults in the form that a model would give them."""
+    hints = get_type_hints(_told_of(function), include_extras=True)
+    given = {key: each.default for key, each in parameters.items() if each.default is not each.empty}
+    plain = {key: _plain(hints.get(key, Any), default) for key, default in given.items()}
+    return {key: each for key, each in plain.items() if each is not msgspec.UNSET}
+
+
+def _plain(kind: Any, default: Any) -> Any:
+    """A default in plain form; `UNSET` where it would not come back as what it is."""
+    try:
+        dumped = hasattr(default, "model_dump")
+        plain: Any = default.model_dump(mode="json") if dumped else msgspec.to_builtins(default)
+        return plain if msgspec.convert(plain, kind, dec_hook=_built) == default else msgspec.UNSET
+    except (TypeError, ValueError, RecursionError):
+        return msgspec.UNSET
 
 
 def _with_description(kind: Any, told: str | None) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -15,6 +16,7 @@ from perdure.core.errors import InvalidInputError
 from perdure.runtime.agents.model import ToolSchema
 from perdure.runtime.agents.schema import Parameters
 from perdure.runtime.options import Policy, Retry, options_of
+from perdure.runtime.work import is_async
 
 F = TypeVar("F", bound=Callable[..., Any])
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -40,7 +42,14 @@ class Tool:
             raise InvalidInputError(f"a tool is a function, not {function!r}")
         functools.update_wrapper(self, function)
         self.function = function
-        self.name = _checked(name or getattr(function, "__name__", type(function).__name__))
+        self.name = _checked(name or _name_of(function))
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise InvalidInputError(f"tool {self.name!r}: a generator has no one result; return a list")
+        if timeout is not None and not is_async(function):
+            raise InvalidInputError(
+                f"tool {self.name!r}: a plain function cannot be stopped after a timeout, its effect would come later; "
+                "make it async, or give what it calls a timeout of its own"
+            )
         self.parameters = Parameters(function, self.name)
         options = options_of(
             retry=retry, timeout=timeout, repeatable=repeatable, unverified=unverified,
@@ -122,6 +131,13 @@ def tools_of(given: object) -> dict[str, Tool]:
             raise InvalidInputError(f"there are two tools {made.name!r}; give one another name: @tool(name=…)")
         found[made.name] = made
     return found
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    """The name of a function, or of the one that a `functools.partial` calls; of another object that of its class."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return getattr(function, "__name__", type(function).__name__)
 
 
 def _checked(name: str) -> str:
