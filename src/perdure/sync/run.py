@@ -108,6 +108,7 @@ class Run:
         unverified: Policy = "ask",
         require_approval: bool = False,
         approval_prompt: str | None = None,
+        who: str | Sequence[str] | None = None,
     ) -> Bound:
         """Say how the next step or tool is run. See `perdure.Run.options`.
 
@@ -115,7 +116,7 @@ class Run:
         """
         bound = self._run.options(
             retry=retry, key=key, returns=returns, repeatable=repeatable, unverified=unverified,
-            require_approval=require_approval, approval_prompt=approval_prompt,
+            require_approval=require_approval, approval_prompt=approval_prompt, who=who,
         )  # fmt: skip
         return Bound(bound, self._drive)
 
