@@ -16,7 +16,7 @@ from perdure.core.messages import SHAPE, MessageQuery, Owner, Projected
 from perdure.storage.drive import drive
 from perdure.storage.mysql import dialect as mysql
 from perdure.storage.postgres import dialect as postgres
-from perdure.storage.sql import finding, schema
+from perdure.storage.sql import asking, finding, rows, schema
 from perdure.storage.sql.dialect import EVERYBODY, NOBODY, ONE, Dialect
 from perdure.storage.sql.statements import Statements
 from perdure.storage.sqlite import store as sqlite_store
@@ -25,7 +25,7 @@ from perdure.storage.sqlite.store import SqliteStorage
 from perdure.testing.clock import ManualClock
 from perdure.testing.contract.messages import put, said, seen_of
 from perdure.testing.contract.user_messages import expected
-from perdure.testing.scribe import OTHER, THREAD, Scribe
+from perdure.testing.scribe import BOBS, OTHER, THREAD, Scribe
 from tests.contract.backends import BACKENDS
 
 ALICE = Owner("", "alice")
@@ -79,7 +79,9 @@ def test_every_statement_about_an_owner_asks_whose_the_lines_are(dialect: Dialec
     ways: list[Any] = [sql.owned_lines, sql.first_lines, sql.owned_tally, sql.owned_threads]
     for whose, user in ((ONE, "t.user_id = "), (NOBODY, f"t.{dialect.user_nobody}"), (EVERYBODY, "t.namespace = ")):
         texts = [way(whose, "", searched=searched) for way in ways]
-        texts.append(sql.first_walked_lines(whose, "", until="") if dialect.words.walk else "")
+        texts += [way(whose, "", searched=searched, judged=True) for way in ways[:2]]
+        if dialect.words.walk:
+            texts += [sql.first_walked_lines(whose, "", until=""), sql.newest_lines(whose, "")]
         for text in filter(None, texts):
             assert "t.namespace = " in text
             assert "t.name_key IS NOT NULL" in text
@@ -144,6 +146,8 @@ def test_lines_of_another_shape_are_told_and_made_again(opened: Opened) -> None:
     opened.ask("UPDATE perdure_projection SET shape = 99")
     seen = drive(seen_of(opened.storage))
     assert (seen.shape, drive(opened.storage.unprojected(ALICE))) == (99, [seen.row])
+    for of in (ALICE, THREAD):
+        assert drive(opened.storage.current(of, MessageQuery())) is None
     again = Projected(seen=seen, version=1, count=1, rows=[msgspec.structs.replace(lines[0], payload=None)], anew=True)
     assert drive(opened.storage.project(again))
     assert drive(seen_of(opened.storage)).shape == SHAPE
@@ -186,5 +190,24 @@ def test_postgresql_finds_words_in_every_way_alike(
     for word in ("all", "in2", "in9", "in50", "never"):
         query = MessageQuery(words=(word,), limit=30)
         assert drive(storage.messages(THREAD, query)) == drive(storage.messages(ALICE, query)) == expected(lines, query)
+    drive(storage.close())
+    backend.clear()
+
+
+def test_postgresql_finds_a_users_lines_among_those_of_others_with_the_same_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (rows, asking):
+        monkeypatch.setattr(module, "scope_number", lambda namespace, user: 7)
+    backend = BACKENDS["postgres"]("sync", tmp_path)
+    storage: Any = backend.open()
+    drive(storage.setup())
+    scribe = Scribe(storage, ManualClock())
+    texts = [f"all {'rare' if at % 40 == 1 else ''}" for at in range(400)]
+    lines = drive(said(scribe, *texts))
+    drive(said(scribe, *texts, key=BOBS))
+    for limit in (3, 50):
+        query = MessageQuery(words=("rare",), limit=limit)
+        assert drive(storage.messages(ALICE, query)) == drive(storage.current(ALICE, query)) == expected(lines, query)
     drive(storage.close())
     backend.clear()

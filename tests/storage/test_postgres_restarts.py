@@ -143,6 +143,9 @@ class Calls:
     async def messages(self) -> None:
         assert len(await self._storage.messages(Owner("", "alice"), MessageQuery(words=("two",)))) == 1
 
+    async def current(self) -> None:
+        assert len(await self._storage.current(Owner("", "alice"), MessageQuery(words=("two",))) or ()) == 1
+
     async def tally(self) -> None:
         assert (await self._storage.tally(THREAD, MessageQuery())).roles[0].messages == 1
 

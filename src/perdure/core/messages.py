@@ -71,6 +71,11 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 0  # numbers given so far
     shape: int = SHAPE
 
+    @property
+    def is_current(self) -> bool:
+        """Whether its log is read to the end, as lines are made now."""
+        return self.shape == SHAPE and self.version == self.row.head
+
 
 class Projected(msgspec.Struct, frozen=True, kw_only=True):
     """What reading on leads to: lines to put, by number, and those to take away."""

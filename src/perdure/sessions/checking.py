@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 from perdure.core.errors import DamagedError
 from perdure.core.identity import ThreadKey
-from perdure.core.messages import SHAPE, MessageQuery, MessageRow
+from perdure.core.messages import MessageQuery, MessageRow
 from perdure.sessions.projecting import Projector
 from perdure.storage.contract import Storage
 
@@ -27,7 +27,7 @@ class Lines:
         A log that is damaged itself says nothing about them.
         """
         found = await self._storage.projection(key)
-        if found is None or found.shape != SHAPE or found.version != found.row.head:
+        if found is None or not found.is_current:
             return []
         try:
             should = await self._projector.lines(key)

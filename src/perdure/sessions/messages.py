@@ -79,7 +79,6 @@ class Messages:
 
     async def find(self, key: ThreadKey, wanted: Wanted) -> list[Found]:
         """The messages of a thread that answer, newest first, or oldest first with `after`."""
-        await self.projector.bring_up(key)
         found = await self._found(key, wanted)
         if any(not each.row.payload for each in found):
             # A parent's message was deleted after the fork: the fork's lines do not know yet.
@@ -89,7 +88,6 @@ class Messages:
 
     async def find_all(self, owner: Owner, wanted: Wanted) -> list[Found]:
         """The messages of all threads of an owner that answer, newest first."""
-        await self.projector.bring_up_all(owner)
         found = await self._found(owner, wanted)
         emptied = {(each.row.user, each.row.thread_id) for each in found if not each.row.payload}
         for user, thread_id in emptied:
@@ -99,7 +97,7 @@ class Messages:
 
     async def tally(self, of: ThreadKey | Owner, query: MessageQuery) -> Tallies:
         """What messages add up to, counted by the storage."""
-        await (self.projector.bring_up_all(of) if isinstance(of, Owner) else self.projector.bring_up(of))
+        await self._bring_up(of)
         return await self._storage.tally(of, query)
 
     async def versions(self, key: ThreadKey, wanted_id: str) -> list[int]:
@@ -113,13 +111,27 @@ class Messages:
 
     async def _found(self, of: ThreadKey | Owner, wanted: Wanted) -> list[Found]:
         if not wanted.looks_inside:
-            return [_found(row) for row in await self._storage.messages(of, wanted.query)]
+            return [_found(row) for row in await self._current(of, wanted.query)]
         limit, query = wanted.query.limit, msgspec.structs.replace(wanted.query, limit=_PAGE)
         found: list[Found] = []
-        while (limit is None or len(found) < limit) and (rows := await self._storage.messages(of, query)):
+        rows = await self._current(of, query)
+        while rows:
             found += [each for each in map(_found, rows) if each.row.payload and wanted.is_met_by(each.body)]
             query = _after(of, query, rows[-1])
+            is_enough = limit is not None and len(found) >= limit
+            rows = [] if is_enough else await self._storage.messages(of, query)
         return found[:limit]
+
+    async def _current(self, of: ThreadKey | Owner, query: MessageQuery) -> list[MessageRow]:
+        """Lines as the logs are: mostly they are up with them, and asking for that first would be a trip of its own."""
+        rows = await self._storage.current(of, query)
+        if rows is not None:
+            return rows
+        await self._bring_up(of)
+        return await self._storage.messages(of, query)
+
+    async def _bring_up(self, of: ThreadKey | Owner) -> None:
+        await (self.projector.bring_up_all(of) if isinstance(of, Owner) else self.projector.bring_up(of))
 
     async def each(self, of: ThreadKey | Owner, wanted: Wanted) -> AsyncIterator[Found]:
         """All messages that answer, a page at a time."""

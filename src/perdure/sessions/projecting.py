@@ -45,7 +45,7 @@ class Projector:
         goal = -1
         while tries < _TRIES:
             found = await self._storage.projection(key)
-            if found is None or (found.shape == SHAPE and found.version == found.row.head):
+            if found is None or found.is_current:
                 return found
             goal = found.row.head if goal < 0 else goal
             if found.shape == SHAPE and found.version >= goal:

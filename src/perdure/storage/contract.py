@@ -200,6 +200,13 @@ class Storage(Protocol):
         """
         ...
 
+    async def current(self, of: ThreadKey | Owner, query: MessageQuery) -> list[MessageRow] | None:
+        """What `messages` gives, if all these logs were read to their ends, in this `SHAPE`; None if one was not.
+
+        Every write that was acknowledged before the call counts: whoever finds lines behind reads on and asks again.
+        """
+        ...
+
     async def tally(self, of: ThreadKey | Owner, query: MessageQuery) -> Tallies:
         """What the messages that answer a query add up to, by role in order of code points, whatever its limit."""
         ...

@@ -299,6 +299,9 @@ class MemoryStorage:
     async def messages(self, of: ThreadKey | Owner, query: MessageQuery) -> list[MessageRow]:
         return await self._lines.messages(of, query)
 
+    async def current(self, of: ThreadKey | Owner, query: MessageQuery) -> list[MessageRow] | None:
+        return await self._lines.current(of, query)
+
     async def tally(self, of: ThreadKey | Owner, query: MessageQuery) -> Tallies:
         return await self._lines.tally(of, query)
 

@@ -94,7 +94,7 @@ class Shelved:
     async def unprojected(self, owner: Owner, limit: int) -> list[ThreadRow]:
         """The unprojected of the contract."""
         rows = await all_threads(self._storage, owner.namespace, owner.user)
-        return [row for row in rows if self._shelf.projection(row).version != row.head][:limit]
+        return [row for row in rows if not self._shelf.projection(row).is_current][:limit]
 
     async def messages(self, of: ThreadKey | Owner, query: MessageQuery) -> list[MessageRow]:
         """The messages of the contract."""
@@ -104,6 +104,12 @@ class Shelved:
         else:
             lines.sort(key=lambda each: (each[1].micros, each[1].uid, each[1].number), reverse=True)
         return await self._filled(lines[: query.limit])
+
+    async def current(self, of: ThreadKey | Owner, query: MessageQuery) -> list[MessageRow] | None:
+        """The current of the contract: what is put after this look is only newer."""
+        rows = await self._asked(of)
+        is_current = all(self._shelf.projection(row).is_current for row in rows)
+        return await self.messages(of, query) if is_current else None
 
     async def tally(self, of: ThreadKey | Owner, query: MessageQuery) -> Tallies:
         """The tally of the contract."""

@@ -316,6 +316,10 @@ class BackgroundStorage:
         await (self._settled(of) if isinstance(of, ThreadKey) else self._wait())
         return await self._inner.messages(of, query)
 
+    async def current(self, of: ThreadKey | Owner, query: MessageQuery) -> list[MessageRow] | None:
+        await (self._settled(of) if isinstance(of, ThreadKey) else self._wait())
+        return await self._inner.current(of, query)
+
     async def tally(self, of: ThreadKey | Owner, query: MessageQuery) -> Tallies:
         await (self._settled(of) if isinstance(of, ThreadKey) else self._wait())
         return await self._inner.tally(of, query)

@@ -211,6 +211,9 @@ class HotStorage:
     async def messages(self, of: ThreadKey | Owner, query: MessageQuery) -> list[MessageRow]:
         return await self._inner.messages(of, query)
 
+    async def current(self, of: ThreadKey | Owner, query: MessageQuery) -> list[MessageRow] | None:
+        return await self._inner.current(of, query)
+
     async def tally(self, of: ThreadKey | Owner, query: MessageQuery) -> Tallies:
         return await self._inner.tally(of, query)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from perdure.core.identity import ThreadKey
-from perdure.core.messages import MessageQuery, MessageRow, Owner, Projection, Tallies, Tally
+from perdure.core.messages import SHAPE, MessageQuery, MessageRow, Owner, Projection, Tallies, Tally
 from perdure.storage.sql.asking import (
     ALL,
     Asked,
@@ -21,7 +21,7 @@ from perdure.storage.sql.asking import (
     order_of,
     whose_of,
 )
-from perdure.storage.sql.messages import read_off
+from perdure.storage.sql.messages import read_off, unprojected
 from perdure.storage.sql.rows import Row, StoredThread, line_of, tally_of
 from perdure.storage.sql.transactions import Transaction
 from perdure.storage.sql.words import LISTED, Walk
@@ -30,19 +30,82 @@ _MORE = 10  # lines beyond a page, to see where the next moment begins
 _LONG = 20_000  # lines of a thread that take longer to tell from all others than those with a word
 _FEW_WORDS = 10
 _NOTHING = Tallies(threads=0, roles=[])
+_VERDICT = 16  # the column after a line with its thread
 Look = Callable[[int, int], Coroutine[Any, Any, list[Row]]]  # at so many lines, for so many that answer
+
+
+class _Behind(Exception):
+    """A log is not read to its end."""
+
+
+class _Judge:
+    """Hears from the answers themselves whether the logs of an owner were read to their ends, until one has told.
+
+    What a later question finds was read off since, and is only newer.
+    """
+
+    def __init__(self, tx: Transaction, owner: Owner, *, asks: bool) -> None:
+        self._tx = tx
+        self._owner = owner
+        self.asks = asks
+
+    @property
+    def values(self) -> Row:
+        """The values of the column that tells."""
+        return (*whose_of(self._owner).named, SHAPE) if self.asks else ()
+
+    def heard(self, rows: list[Row]) -> list[Row]:
+        """Rows that tell, unless there are none."""
+        if self.asks and rows:
+            self._told(rows[0][_VERDICT])
+        return rows
+
+    async def settle(self) -> None:
+        """Ask for nothing else, where no row has told."""
+        if self.asks:
+            self._told(await unprojected(self._tx, self._owner, 1))
+
+    def _told(self, is_behind: object) -> None:
+        if is_behind:
+            raise _Behind
+        self.asks = False
 
 
 async def messages(tx: Transaction, of: ThreadKey | Owner, query: MessageQuery) -> list[MessageRow]:
     """The messages of the contract."""
-    if query.limit == 0 or not can_answer(query):
-        return []
-    return await _of_thread(tx, of, query) if isinstance(of, ThreadKey) else await _of_owner(tx, of, query)
+    return await _messages(tx, of, query, judged=False)
 
 
-async def _of_thread(tx: Transaction, key: ThreadKey, query: MessageQuery) -> list[MessageRow]:
-    found = await read_off(tx, key)
-    if found is None:
+async def current(tx: Transaction, of: ThreadKey | Owner, query: MessageQuery) -> list[MessageRow] | None:
+    """The current of the contract."""
+    try:
+        return await _messages(tx, of, query, judged=True)
+    except _Behind:
+        return None
+
+
+async def _messages(tx: Transaction, of: ThreadKey | Owner, query: MessageQuery, *, judged: bool) -> list[MessageRow]:
+    if isinstance(of, ThreadKey):
+        return await _of_thread(tx, of, query, judged=judged)
+    judge, is_answered = _Judge(tx, of, asks=judged), _is_answered(query)
+    if not is_answered or (query.words and not is_searched(tx.sql, query)):
+        await judge.settle()  # looking through all lines for a word that is nowhere takes too long to be done twice
+    lines = await _of_owner(tx, of, query, judge) if is_answered else []
+    if lines or not judge.asks:
+        return lines
+    await judge.settle()
+    return await _of_owner(tx, of, query, judge)  # those that were put before it was told
+
+
+def _is_answered(query: MessageQuery) -> bool:
+    return query.limit != 0 and can_answer(query)
+
+
+async def _of_thread(tx: Transaction, key: ThreadKey, query: MessageQuery, *, judged: bool) -> list[MessageRow]:
+    found = await read_off(tx, key) if judged or _is_answered(query) else None
+    if judged and found is not None and not found[1].is_current:
+        raise _Behind
+    if found is None or not _is_answered(query):
         return []
     rows = await (_found_in_thread if is_searched(tx.sql, query) else _listed)(tx, *found, query)
     return [line_of((*row, key.id, key.user, found[0].row.uid)) for row in rows]
@@ -101,56 +164,75 @@ async def _walked(walk: Walk, most: int, count: int, look: Look) -> list[Row] | 
     return None
 
 
-async def _of_owner(tx: Transaction, owner: Owner, query: MessageQuery) -> list[MessageRow]:
+async def _of_owner(tx: Transaction, owner: Owner, query: MessageQuery, judge: _Judge) -> list[MessageRow]:
     whose, asked, searched = whose_of(owner), asked_of_several(tx.sql, query), is_searched(tx.sql, query)
     if query.limit is None:
-        return await _sorted(tx, whose, query, asked)
-    walk = _walk_of(tx, query) if searched else None
-    if walk is not None:
+        return await _sorted(tx, whose, query, asked, judge)
+    walk, most = _walk_of(tx, query) if searched else None, query.limit + _MORE
+    if walk is None:
+        rows, is_all = await _first(tx, whose, query, asked, most, judge)
+    else:
         words = has_words(tx.sql, query)
         rare = tx.sql.messages.rare_of_owner(walk, words.conditions, whose.kind)
-        lines = await _sorted(tx, whose, query, asked.and_(rare, whose.scope, *words.values))
-        if lines:
+        rarely = asked.and_(rare, whose.scope, *words.values)
+        if query.beyond is not None and (lines := await _sorted(tx, whose, query, rarely, judge)):
             return lines
-        rows, is_all = await _first_walked(tx, whose, query, walk, query.limit + _MORE) or [], False
-    else:
-        rows, is_all = await _first(tx, whose, query, asked, query.limit + _MORE)
+        rows, is_all = await _newest(tx, whose, rarely, most, judge) if query.beyond is None else ([], False)
+        rows = rows or await _first_walked(tx, whose, query, walk, most, judge) or []
+        await judge.settle()  # neither rare nor common: what no row has told by now, none might
     lines = sorted(map(line_of, rows), key=lambda line: (line.micros, line.uid, line.number), reverse=True)
     lines = lines[: query.limit]
     if is_all or (len(rows) > query.limit and lines[-1].micros > rows[-1][-1]):
         return lines
     if len(lines) == query.limit:  # so many of one time that others may come before these
         asked = asked.and_(f" AND {tx.sql.messages.found(searched).since}", lines[-1].micros)
-    return await _sorted(tx, whose, query, asked)
+    return await _sorted(tx, whose, query, asked, judge)
 
 
-async def _sorted(tx: Transaction, whose: Whose, query: MessageQuery, asked: Asked) -> list[MessageRow]:
+async def _sorted(tx: Transaction, whose: Whose, query: MessageQuery, asked: Asked, judge: _Judge) -> list[MessageRow]:
     searched = is_searched(tx.sql, query)
-    statement = tx.sql.messages.owned_lines(whose.kind, asked.conditions, searched=searched)
-    rows = await tx.rows(statement, (whose.scope, *whose.named, *asked.values, limit_of(query)))
-    return [line_of(row) for row in rows]
+    statement = tx.sql.messages.owned_lines(whose.kind, asked.conditions, searched=searched, judged=judge.asks)
+    values = (*judge.values, whose.scope, *whose.named, *asked.values, limit_of(query))
+    return [line_of(row) for row in judge.heard(await tx.rows(statement, values))]
 
 
-async def _first(tx: Transaction, whose: Whose, query: MessageQuery, asked: Asked, most: int) -> tuple[list[Row], bool]:
+async def _newest(tx: Transaction, whose: Whose, asked: Asked, most: int, judge: _Judge) -> tuple[list[Row], bool]:
+    """The first lines by time with rare words, and whether there are no more of them."""
+    statement = tx.sql.messages.newest_lines(whose.kind, asked.conditions, judged=judge.asks)
+    values = (*judge.values, whose.scope, *asked.values, most, *whose.named)
+    rows = judge.heard(await tx.rows(statement, values))
+    taken = rows[0][-2] if rows else 0
+    # Lines of an owner with the same number may have taken the place of ours: they are looked for in another way.
+    return (rows, taken < most) if rows and len(rows) == taken else ([], False)
+
+
+async def _first(
+    tx: Transaction, whose: Whose, query: MessageQuery, asked: Asked, most: int, judge: _Judge
+) -> tuple[list[Row], bool]:
     """The first lines by time, as far as that is an order to find them in, and whether there are no more of them.
 
     The last column of each tells how late those after it can be.
     """
     searched = is_searched(tx.sql, query)
-    statement = tx.sql.messages.first_lines(whose.kind, asked.conditions, searched=searched)
-    rows = await tx.rows(statement, (whose.scope, *whose.named, *asked.values, most)) if statement else []
+    statement = tx.sql.messages.first_lines(whose.kind, asked.conditions, searched=searched, judged=judge.asks)
+    values = (*judge.values, whose.scope, *whose.named, *asked.values, most)
+    rows = judge.heard(await tx.rows(statement, values)) if statement else []
     return rows, bool(statement) and len(rows) < most
 
 
-async def _first_walked(tx: Transaction, whose: Whose, query: MessageQuery, walk: Walk, most: int) -> list[Row] | None:
+async def _first_walked(
+    tx: Transaction, whose: Whose, query: MessageQuery, walk: Walk, most: int, judge: _Judge
+) -> list[Row] | None:
     """The same by looking at lines, if that is enough."""
     conditions, values = asked_of_several(tx.sql, query, walks=True)
     until = () if query.beyond is None else query.beyond[:1]
     bound = f" AND {LISTED.until}" if until else ""
-    statement = tx.sql.messages.first_walked_lines(whose.kind, conditions, until=bound)
+    sql = tx.sql.messages
 
     async def look(lines: int, most: int) -> list[Row]:
-        return await tx.rows(statement, (whose.scope, *until, lines, *whose.named, *values, most))
+        statement = sql.first_walked_lines(whose.kind, conditions, until=bound, judged=judge.asks)
+        found = (*judge.values, whose.scope, *until, lines, *whose.named, *values, most)
+        return judge.heard(await tx.rows(statement, found))
 
     return await _walked(walk, most, ALL, look)
 

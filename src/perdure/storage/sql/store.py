@@ -132,6 +132,9 @@ class SqlStorage:
     async def messages(self, of: ThreadKey | Owner, query: MessageQuery) -> list[MessageRow]:
         return await self._run.read(lambda tx: finding.messages(tx, of, query), alone=True)
 
+    async def current(self, of: ThreadKey | Owner, query: MessageQuery) -> list[MessageRow] | None:
+        return await self._run.read(lambda tx: finding.current(tx, of, query), alone=True)
+
     async def tally(self, of: ThreadKey | Owner, query: MessageQuery) -> Tallies:
         return await self._run.read(lambda tx: finding.tally(tx, of, query))
 

@@ -130,6 +130,7 @@ def every_call(storage: Storage, scribe: Scribe) -> list[Coroutine[Any, Any, Any
         storage.project(Projected(seen=Projection(row=scribe.target(THREAD)), version=1, count=0)),
         storage.unprojected(Owner("", None)),
         storage.messages(THREAD, MessageQuery()),
+        storage.current(THREAD, MessageQuery()),
         storage.tally(Owner("", "alice"), MessageQuery()),
         storage.thread(THREAD),
         storage.line("uid"),

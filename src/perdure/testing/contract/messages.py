@@ -78,6 +78,21 @@ class MessageContract(Contract):
         later = await scribe.append()
         assert await storage.projection(THREAD) == Projection(row=later.row, version=1)
 
+    async def test_lines_are_current_when_their_log_was_read_to_its_end(self, storage: Storage, scribe: Scribe) -> None:
+        asked = (ALL, *(MessageQuery(words=(word,)) for word in ("one", "nowhere", "no word")), MessageQuery(limit=0))
+        assert [await storage.current(THREAD, query) for query in asked] == [[]] * len(asked)
+        await said(scribe, "one", "two")
+        for query in asked:
+            assert await storage.current(THREAD, query) == await storage.messages(THREAD, query), query
+        made = await scribe.append(THREAD, MESSAGE)
+        assert [await storage.current(THREAD, query) for query in asked] == [None] * len(asked)
+        await put(storage, version=made.version)
+        assert await storage.current(THREAD, ALL) == await storage.messages(THREAD, ALL) != []
+        fork = await scribe.fork(THREAD, 1, OTHER)
+        assert (await storage.current(OTHER, ALL), await storage.current(THREAD, ALL) is None) == (None, False)
+        await put(storage, fork.key, version=1)
+        assert await storage.current(OTHER, ALL) == []
+
     async def test_whoever_read_on_from_elsewhere_puts_nothing(self, storage: Storage, scribe: Scribe) -> None:
         lines = await said(scribe, "one", "two")
         seen = await seen_of(storage)

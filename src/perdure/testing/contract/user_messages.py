@@ -138,6 +138,23 @@ class UserMessageContract(Contract):
         await put(storage, fork.key, version=1)
         assert await storage.unprojected(ALICE) == []
 
+    async def test_lines_of_a_user_are_current_when_all_logs_were_read(self, storage: Storage, scribe: Scribe) -> None:
+        limits, words = (None, 2, 50), ("all", "n1", "nowhere")
+        searches = [MessageQuery(words=(word,), limit=limit) for word in words for limit in limits]
+        asked = [ALL, MessageQuery(), MessageQuery(limit=0), MessageQuery(words=("no word",)), *searches]
+        assert [await storage.current(ALICE, query) for query in asked] == [[]] * len(asked)
+        await spread(scribe, *[THREAD, OTHER, THREAD, BOBS] * 4)
+        behind = [await scribe.append(key, STATE) for key in (BOBS, ELSEWHERE)]
+        for query in asked:
+            assert await storage.current(ALICE, query) == await storage.messages(ALICE, query), query
+            assert await storage.current(EVERYBODY, query) is await storage.current(Owner("", "bob"), query) is None
+        await put(storage, BOBS, version=behind[0].version)
+        assert await storage.current(EVERYBODY, ALL) == await storage.messages(EVERYBODY, ALL)
+        await scribe.append(OTHER, STATE)
+        assert [await storage.current(ALICE, query) for query in asked] == [None] * len(asked)
+        await storage.delete(OTHER)
+        assert await storage.current(ALICE, ALL) == await storage.messages(ALICE, ALL) != []
+
 
 async def spread(scribe: Scribe, *keys: ThreadKey) -> list[MessageRow]:
     """A message in each of these threads, a second apart."""
