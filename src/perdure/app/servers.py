@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,11 +21,14 @@ if TYPE_CHECKING:
 
 Mode = Literal["sync", "async"]
 
+_PASSWORD = re.compile(r"([?&](?:ssl)?password=)[^&]*")
+
 
 def masked(url: str) -> str:
     """The address without what may be a password."""
     secret, at, rest = url.rpartition("@")
-    return f"{secret.partition(':')[0]}://…@{rest}" if at else url
+    shown = f"{secret.partition(':')[0]}://…@{rest}" if at else url
+    return _PASSWORD.sub(r"\1…", shown)
 
 
 def place(url: str) -> str:
