@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from perdure import Perdure
+from perdure import Perdure, RecoveryPolicy
 
 CALLS = ("s1", "s2", "t1", "s3", "s4", "t2", "s5", "s6", "t3", "s7", "s8", "t4")
 PACE = 0.003  # seconds that each call takes
@@ -92,7 +92,8 @@ def result(name: str) -> str:
 
 async def live(url: str, world: World, death: Death | None) -> None:
     """One life of a process: it goes on with every run as far as that goes, those whose owner died included."""
-    async with Perdure.open(url, lease_ttl=TTL) as store:
+    policy = RecoveryPolicy(auto_resume_hitl=True)  # a decision is given while nothing runs
+    async with Perdure.open(url, lease_ttl=TTL, recovery=policy) as store:
         store.handler("agent", retry=1_000_000)(Agent(world, death))
         await store.recover(concurrency=2)
         while any(info.status == "interrupted" for info in await store.runs(2)):
