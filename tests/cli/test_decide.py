@@ -92,7 +92,7 @@ def typing(folder: Path, lines: list[str], *arguments: str) -> Seen:
 
 
 def test_a_question_is_listed_with_the_answer_that_it_expects(tmp_path: Path) -> None:
-    """S4.13."""
+    """B17"""
     for name in ASKED:
         paused(tmp_path, name)
     shown = perdure("pauses", STORE, folder=tmp_path).stdout
@@ -163,7 +163,7 @@ def test_a_wrong_answer_or_person_is_one_line_and_it_stays_open(
 
 @pytest.mark.parametrize("way", ["by options", "on a terminal"])
 def test_it_is_too_late_after_the_deadline_or_a_decision(tmp_path: Path, way: str) -> None:
-    """S4.14."""
+    """B17"""
     long_ago = ManualClock(datetime(2020, 1, 1, tzinfo=UTC))
     late, decided = paused(tmp_path, "form", long_ago), paused(tmp_path, "plain")
     assert "Z (expired)\n" in perdure("pauses", STORE, "form", folder=tmp_path).stdout

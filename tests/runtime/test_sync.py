@@ -120,7 +120,7 @@ def test_a_pause_lets_go_and_the_decision_comes_back(store: Any) -> None:
 
 
 def test_an_answer_comes_back_as_the_type_that_was_asked_for(store: Any) -> None:
-    """S4.13."""
+    """B17"""
     store.handler("ask")(lambda run: str(run.pause("where", ask="Where?", expects=Region, who=["ann", "bob"]).answer))
     store.start("ask", thread="t")
     assert store.resume("t").status == "input_required"

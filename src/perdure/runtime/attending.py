@@ -69,7 +69,7 @@ class Attending:
         for opened in expired:
             await Answers(self._runtime).expire(row, opened)
         left = [each for each in found if each.opened not in expired]
-        told = await self._tell(row, left, now if eager else None)
+        told = await self._tell(row, left, eager=eager)
         return not expired and not told and is_due(row, now)
 
     async def _until_told(self, key: ThreadKey) -> None:
@@ -79,19 +79,19 @@ class Attending:
             if row is None or (row.status != PAUSED and not row.lease_owner):
                 return
             found = await open_questions(self._runtime.storage, row)
-            await self._tell(row, found, None, GRACE)
+            await self._tell(row, found, grace=GRACE)
             wait = (self._next_try(found) - self._runtime.clock.now()) / SECOND
             if not 0 <= wait <= max(hook.longest_wait for hook in self._runtime.webhooks):
                 return
             await self._runtime.work.pause(wait)
 
-    async def _tell(self, row: ThreadRow, found: list[Question], eager: int | None, grace: float = 0.0) -> bool:
+    async def _tell(self, row: ThreadRow, found: list[Question], *, eager: bool = False, grace: float = 0.0) -> bool:
         """Make the attempts that are due, record each in `found` and in the log; say whether there were any."""
         made = False
         for at, question in enumerate(found):
             for hook in self._runtime.webhooks:
                 due = self._due_at(question, hook)
-                if due is None or (eager is None and due > self._runtime.clock.now()):
+                if due is None or (not eager and due > self._runtime.clock.now()):
                     continue
                 found[at] = question = await self._attempt(row, question, hook)
                 await self._record(row, question, hook, self._look_at(found, grace))

@@ -146,7 +146,7 @@ def _schema(name: str, struct: type[msgspec.Struct], parameters: Mapping[str, in
 
 
 def _custom(kind: type) -> dict[str, Any]:
-    """The schema of a pydantic model; other classes have none."""
+    """The schema of a pydantic model; other classes have none, which msgspec wants to be told by this error."""
     if hasattr(kind, "model_json_schema"):
         return kind.model_json_schema()  # type: ignore[attr-defined]
     raise NotImplementedError
