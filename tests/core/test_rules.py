@@ -154,7 +154,7 @@ def test_a_path_that_does_not_fit_is_refused_before_anything_changes(change: dic
 
 
 def test_entry_kinds_are_in_the_past_tense_and_grouped() -> None:
-    assert all(kind.value.count(".") == 1 and kind.value.endswith("d") for kind in EntryKind)
+    assert all(kind.value.count(".") == 1 and kind.value.endswith(("d", "written")) for kind in EntryKind)
 
 
 ONE_DAY = __import__("datetime").timedelta(days=1)

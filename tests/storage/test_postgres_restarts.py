@@ -86,6 +86,9 @@ class Calls:
     async def keyed(self) -> None:
         assert await self._storage.keyed(THREAD, "k") is None
 
+    async def under(self) -> None:
+        assert await self._storage.under(THREAD, "k") == []
+
     async def put_snapshot(self) -> None:
         assert await self._storage.put_snapshot(THREAD, self._uid, snapshot_of(2))
 

@@ -170,6 +170,7 @@ class CheckpointRow(msgspec.Struct, frozen=True, kw_only=True):
 class CheckpointQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which checkpoints to list; None is no condition."""
 
+    id: str | None = None  # exactly this one
     kind: str | None = None
     status: str | None = None
     agent: str | None = None
@@ -196,7 +197,8 @@ def matches(row: CheckpointRow, query: CheckpointQuery) -> bool:
     """Whether a row answers a query; the cursor and the limit are the storage's part."""
     mark = row.mark
     return (
-        (query.kind is None or mark.kind == query.kind)
+        (query.id is None or mark.id == query.id)
+        and (query.kind is None or mark.kind == query.kind)
         and (query.status is None or mark.status == query.status)
         and (query.agent is None or mark.agent == query.agent)
         and (query.since is None or row.micros >= query.since)

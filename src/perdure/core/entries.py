@@ -34,6 +34,7 @@ class EntryKind(StrEnum):
     TOOL_STARTED = "tool.started"
     TOOL_FINISHED = "tool.finished"
     TOOL_FAILED = "tool.failed"
+    TASK_WRITTEN = "task.written"
     MODEL_CALLED = "model.called"
     PAUSE_OPENED = "pause.opened"
     PAUSE_NOTIFIED = "pause.notified"

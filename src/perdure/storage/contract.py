@@ -90,6 +90,14 @@ class Storage(Protocol):
         """
         ...
 
+    async def under(self, key: ThreadKey, prefix: str) -> list[Entry]:
+        """The entries, with payload, whose key begins with exactly this text, in order of version; [] when none does.
+
+        Unlike `keyed` it follows forks into their parents: what these had up to the fork is a part of its history. One
+        that was pruned comes with an empty payload. Keys are found by an index; `prefix` is not empty.
+        """
+        ...
+
     async def restore(self, key: ThreadKey, *, at: int | None = None, after: int | None = None) -> Restored | None:
         """Read what folding version `at` (None: the head) needs, in one transaction; None when there is no thread.
 
@@ -164,7 +172,8 @@ class Storage(Protocol):
     async def checkpoints(self, key: ThreadKey, query: CheckpointQuery) -> list[CheckpointRow]:
         """Checkpoints of a thread and of its parents up to the fork, newest first. Reads no payload.
 
-        With `present`, those are left out that rewinds left behind.
+        With `present`, those are left out that rewinds left behind. One that is asked for by its `id` is found by an
+        index, however many there are.
         """
         ...
 

@@ -65,6 +65,10 @@ class _Log:
         start = self.row.parent_version
         return self.entries[max(span.low - start, 0) : max(span.high - start, 0)]
 
+    def under(self, prefix: str, span: Span) -> list[Entry]:
+        versions = sorted(version for key, version in self.keys.items() if key.startswith(prefix))
+        return [self.at(version) for version in versions if span.low < version <= span.high]
+
     def at(self, version: int) -> Entry:
         return self.entries[version - self.row.parent_version - 1]
 
@@ -165,6 +169,12 @@ class MemoryStorage:
             log = self._log(key)
             version = log.keys.get(idem_key) if log else None
             return log.at(version) if log and version else None
+
+    async def under(self, key: ThreadKey, prefix: str) -> list[Entry]:
+        with self._open():
+            log = self._log(key)
+            pieces = self._spans(log, log.row.head) if log else []
+            return [entry for each, span in reversed(pieces) for entry in each.under(prefix, span)]
 
     async def restore(self, key: ThreadKey, *, at: int | None = None, after: int | None = None) -> Restored | None:
         with self._open():

@@ -57,6 +57,12 @@ class Looking(Player):
         found, told = self.both(self.storage.keyed(key, idem_key), lambda: self.model.keyed(key, idem_key))
         equal(found and (found.version, found.payload), told and (told.version, told.payload))
 
+    @rule(key=keys, prefix=st.sampled_from(["k", "K", "k/", "k/1", "x"]))
+    def under(self, key: ThreadKey, prefix: str) -> None:
+        found, told = self.both(self.storage.under(key, prefix), lambda: self.model.under(key, prefix))
+        wanted = [(line.version, line.payload) for line in told]
+        equal([(entry.version, entry.payload) for entry in found or []], wanted)
+
     @rule(which=small)
     def line(self, which: int) -> None:
         """Of a thread that may be deleted by now."""
@@ -90,6 +96,7 @@ class Looking(Player):
     def _query(self, data: st.DataObject, limit: int) -> CheckpointQuery:
         back = data.draw(st.none() | small)
         return CheckpointQuery(
+            id=data.draw(st.sampled_from([None, None, None, *self.marks])),
             kind=data.draw(st.none() | kinds_of_mark),
             metadata=data.draw(st.none() | st.sampled_from(METADATA)),
             since=None if back is None else self.clock.now() - back * SECOND,

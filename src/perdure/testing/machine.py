@@ -46,7 +46,7 @@ class StorageMachine(Looking):
         after_run=st.sampled_from([None, None, None, 0, -1]),
         epoch=st.none() | offsets,
         uid=st.sampled_from([None, None, None, "right", "wrong"]),
-        idem_key=st.sampled_from([None, None, "k", "K"]),
+        idem_key=st.sampled_from([None, None, "k", "K", "k/1"]),
         request=st.sampled_from([b"1", b"2"]),
         commutes=flags,
         back=st.sampled_from([0, 0, 0, 9]),

@@ -283,6 +283,10 @@ class Model:
         lines = self.threads[key].own if key in self.threads else []
         return next((line for line in lines if line.key == idem_key), None)
 
+    def under(self, key: ThreadKey, prefix: str) -> list[Line]:
+        lines = self.threads[key].lines if key in self.threads else []
+        return [line for line in lines if line.key is not None and line.key[: len(prefix)] == prefix]
+
     def line(self, uid: str) -> ThreadRow | None:
         return next((thread.row for thread in self.threads.values() if thread.row.uid == uid), None)
 
@@ -372,7 +376,7 @@ def _is_wanted(row: CheckpointRow, query: CheckpointQuery) -> bool:
     for name, value in (query.metadata or {}).items():
         if name not in have or type(have[name]) is not type(value) or have[name] != value:
             return False
-    wanted = {"kind": query.kind, "status": query.status, "agent": query.agent}
+    wanted = {"id": query.id, "kind": query.kind, "status": query.status, "agent": query.agent}
     named = all(value in (None, getattr(row.mark, name)) for name, value in wanted.items())
     early = query.since is not None and row.micros < query.since
     late = query.until is not None and row.micros >= query.until

@@ -233,6 +233,10 @@ class BackgroundStorage:
         await self._settled(key)
         return await self._inner.keyed(key, idem_key)
 
+    async def under(self, key: ThreadKey, prefix: str) -> list[Entry]:
+        await self._settled(key)
+        return await self._inner.under(key, prefix)
+
     async def restore(self, key: ThreadKey, *, at: int | None = None, after: int | None = None) -> Restored | None:
         await self._settled(key)
         return await self._inner.restore(key, at=at, after=after)

@@ -30,6 +30,7 @@ from perdure.storage.file.lines import (
     row_after,
     written,
 )
+from perdure.storage.lineage import Span
 
 _INDEXED = msgspec.json.Decoder(Indexed)
 
@@ -100,6 +101,11 @@ class Index:
     def header(self, version: int) -> Header:
         """The header of a version of this log's own."""
         return self.headers[version - self.row.parent_version - 1]
+
+    def under(self, prefix: str, span: Span) -> list[Header]:
+        """The headers, in order, of those of the log's own versions in a span whose key begins with a prefix."""
+        versions = sorted(version for key, version in self.keys.items() if key.startswith(prefix))
+        return [self.header(version) for version in versions if span.low < version <= span.high]
 
     def between(self, low: int, high: int) -> list[Header]:
         """The headers of the log's own versions after `low` up to `high`."""

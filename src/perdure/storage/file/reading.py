@@ -29,6 +29,13 @@ def keyed(logs: Logs, key: ThreadKey, idem_key: str) -> Entry | None:
         return log.contents.entries([log.index.header(version)])[0] if log and version else None
 
 
+def under(logs: Logs, key: ThreadKey, prefix: str) -> list[Entry]:
+    """The under of the contract."""
+    with history(logs, key) as found:
+        pieces = found.pieces(0, found.row.head) if found else []
+        return [entry for log, span in pieces for entry in log.contents.entries(log.index.under(prefix, span))]
+
+
 def restore(logs: Logs, key: ThreadKey, at: int | None, after: int | None) -> Restored | None:
     """The restore of the contract."""
     with history(logs, key) as found:

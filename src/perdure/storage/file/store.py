@@ -77,6 +77,9 @@ class FileStorage:
     async def keyed(self, key: ThreadKey, idem_key: str) -> Entry | None:
         return await self._port.run(lambda: reading.keyed(self._logs, key, idem_key))
 
+    async def under(self, key: ThreadKey, prefix: str) -> list[Entry]:
+        return await self._port.run(lambda: reading.under(self._logs, key, prefix))
+
     async def restore(self, key: ThreadKey, *, at: int | None = None, after: int | None = None) -> Restored | None:
         return await self._port.run(lambda: reading.restore(self._logs, key, at, after))
 

@@ -99,6 +99,9 @@ class HotStorage:
     async def keyed(self, key: ThreadKey, idem_key: str) -> Entry | None:
         return await self._inner.keyed(key, idem_key)
 
+    async def under(self, key: ThreadKey, prefix: str) -> list[Entry]:
+        return await self._inner.under(key, prefix)
+
     async def restore(self, key: ThreadKey, *, at: int | None = None, after: int | None = None) -> Restored | None:
         if at is not None or after is not None:
             # What is new after a known version is a small indexed read: asking two places for it would take longer.

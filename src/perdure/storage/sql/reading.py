@@ -17,6 +17,7 @@ from perdure.core.threads import ThreadQuery, ThreadRow, Which, listed
 from perdure.core.writes import Restored, Sizes, Snapshot, base_record, written_together
 from perdure.storage.lineage import Span, spans
 from perdure.storage.sql.dialect import EVERYBODY, NOBODY, ONE
+from perdure.storage.sql.prefixes import after_all
 from perdure.storage.sql.rows import (
     VERSIONS,
     Row,
@@ -89,6 +90,16 @@ async def keyed(tx: Transaction, key: ThreadKey, idem_key: str) -> Entry | None:
     if not rows and tx.sql.dialect.doubts_indexes:
         await thread(tx, key)  # a thread that is damaged is not one without the key
     return entry_of(rows[0]) if rows else None
+
+
+async def under(tx: Transaction, key: ThreadKey, prefix: str) -> list[Entry]:
+    """The under of the contract."""
+    stored, end = await thread(tx, key), after_all(prefix)
+    bounds, rows = (prefix,) if end is None else (prefix, end), list[Row]()
+    for owner, span in await pieces(tx, stored, stored.row.head) if stored else []:
+        if span.high > span.low:
+            rows += await tx.rows(tx.sql.under(ends=end is not None), (owner.number, *bounds, span.high))
+    return sorted(map(entry_of, rows), key=lambda entry: entry.version)
 
 
 async def restore(
@@ -282,7 +293,7 @@ def _page(query: CheckpointQuery) -> int:
 
 
 def _filters(query: CheckpointQuery) -> tuple[tuple[str, ...], Row]:
-    return filters_of(query.kind, query.status, query.agent, query.since, query.until)
+    return filters_of(query.id, query.kind, query.status, query.agent, query.since, query.until)
 
 
 def whose_rows(user: str | None) -> tuple[str, Row]:

@@ -17,6 +17,7 @@ CHECKPOINT_COLUMNS = (
 COMPOSED_COLUMNS = ("row", "low", "chain", "digest", "payload")
 _CHANGES_STATE = "kind IN ('state.saved', 'state.updated', 'thread.rewound')"
 _CHECKPOINT_FILTERS = {
+    "id": " AND c.id = ?",
     "kind": " AND c.kind = ?",
     "status": " AND c.status = ?",
     "agent": " AND c.agent = ?",
@@ -169,6 +170,16 @@ WHERE "row" > ? AND "row" <= ? AND {_CHANGES_STATE} ORDER BY "row" DESC LIMIT 1"
 WHERE NOT EXISTS (SELECT 1 FROM {self.dialect.table("thread")} t WHERE t."row" = e."row" >> 32)
 GROUP BY e."row" >> 32"""
 
+    @cache  # noqa: B019
+    def under(self, *, ends: bool) -> str:
+        """Entries of a thread up to a version by a range of keys, which may have no end, in any order.
+
+        The version is computed, and nothing is sorted: either could make a planner read the log instead.
+        """
+        return self.dialect.bound(f"""SELECT {_ENTRY_COLUMNS}, payload FROM {self.dialect.table("entry")}
+WHERE {self.dialect.thread_of_entry} = ? AND idem_key >= ?{" AND idem_key < ?" if ends else ""}
+  AND ("row" & 4294967295) <= ?""")
+
     def _snapshots(self) -> None:
         snapshot = self.dialect.table("snapshot")
 
@@ -233,9 +244,11 @@ WHERE "row" >= ? AND "row" <= ? ORDER BY "row" DESC LIMIT 1"""
     @cache  # noqa: B019
     def checkpoints(self, filters: tuple[str, ...]) -> str:
         """Checkpoints of one thread, newest first."""
+        # One that is named is found by its id: a planner that took the range instead would read the whole thread's.
+        place = 'c."row" + 0' if "id" in filters else 'c."row"'
         return self.dialect.bound(f"""SELECT {self._mark_columns} FROM {self._joined()}
-WHERE c."row" >= ? AND c."row" < ?{"".join(_CHECKPOINT_FILTERS[name] for name in filters)}
-ORDER BY c."row" DESC LIMIT ?""")
+WHERE {place} >= ? AND {place} < ?{"".join(_CHECKPOINT_FILTERS[name] for name in filters)}
+ORDER BY {place} DESC LIMIT ?""")
 
     @cache  # noqa: B019
     def user_checkpoints(self, whose: str, filters: tuple[str, ...]) -> str:
@@ -308,10 +321,10 @@ WHERE "row" > ? AND "row" < ? AND base = 0"""
         self.HAS_META = self.dialect.has_meta
 
 
-def filters_of(kind: str | None, status: str | None, agent: str | None, since: int | None, until: int | None) -> tuple[
-    tuple[str, ...], tuple[str | int, ...]
-]:  # fmt: skip
+def filters_of(
+    mark: str | None, kind: str | None, status: str | None, agent: str | None, since: int | None, until: int | None
+) -> tuple[tuple[str, ...], tuple[str | int, ...]]:
     """The names of the filters that are asked for, and their values."""
-    asked = {"kind": kind, "status": status, "agent": agent, "since": since, "until": until}
+    asked = {"id": mark, "kind": kind, "status": status, "agent": agent, "since": since, "until": until}
     given = {name: value for name, value in asked.items() if value is not None}
     return tuple(given), tuple(given.values())

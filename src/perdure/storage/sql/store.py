@@ -62,6 +62,9 @@ class SqlStorage:
     async def keyed(self, key: ThreadKey, idem_key: str) -> Entry | None:
         return await self._run.read(lambda tx: reading.keyed(tx, key, idem_key), alone=True)
 
+    async def under(self, key: ThreadKey, prefix: str) -> list[Entry]:
+        return await self._run.read(lambda tx: reading.under(tx, key, prefix))
+
     async def restore(self, key: ThreadKey, *, at: int | None = None, after: int | None = None) -> Restored | None:
         found = await self._run.read(lambda tx: reading.restore(tx, key, at, after))
         if found is None:

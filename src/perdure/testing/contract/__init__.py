@@ -20,7 +20,8 @@ from __future__ import annotations
 import pytest
 
 _PARTS = (
-    *("running", "log", "headers", "verdicts", "keys", "restore", "snapshots", "checkpoints", "filters", "directory"),
+    *("running", "log", "headers", "verdicts", "keys", "prefixes", "restore", "snapshots", "checkpoints", "filters"),
+    *("named", "directory"),
     *("forks", "deletion", "leases", "watching", "blobs", "keeping", "lifetime", "sizes", "concurrency", "known"),
     *("strangers", "runs", "next_runs"),
     *("rewinding", "prunes", "pruning", "prune_plans", "pruned_forks", "pruned_values", "derived"),
@@ -44,7 +45,9 @@ from perdure.testing.contract.leases import DueContract, LeaseContract  # noqa: 
 from perdure.testing.contract.lifetime import LayoutContract, LifetimeContract, SetSchema  # noqa: E402
 from perdure.testing.contract.log import LogContract  # noqa: E402
 from perdure.testing.contract.messages import MessageContract  # noqa: E402
+from perdure.testing.contract.named import NamedCheckpointContract  # noqa: E402
 from perdure.testing.contract.next_runs import NextRunContract  # noqa: E402
+from perdure.testing.contract.prefixes import UnderContract  # noqa: E402
 from perdure.testing.contract.prune_plans import PlanContract  # noqa: E402
 from perdure.testing.contract.pruned_forks import PrunedForkContract  # noqa: E402
 from perdure.testing.contract.pruned_values import PrunedValueContract  # noqa: E402
@@ -73,12 +76,14 @@ class StorageContract(
     VerdictContract,
     KeyContract,
     KeyedContract,
+    UnderContract,
     WriteIdContract,
     RestoreContract,
     SnapshotContract,
     CheckpointContract,
     UserCheckpointContract,
     FilterContract,
+    NamedCheckpointContract,
     DirectoryContract,
     IdentityContract,
     ForkContract,

@@ -114,6 +114,7 @@ def every_call(storage: Storage, scribe: Scribe) -> list[Coroutine[Any, Any, Any
         storage.setup(),
         storage.append(scribe.write()),
         storage.keyed(THREAD, "k"),
+        storage.under(THREAD, "k"),
         storage.restore(THREAD),
         storage.entries(THREAD),
         storage.headers(THREAD),
