@@ -26,6 +26,11 @@ class Directory:
         self._parts = parts
         self._namespace = namespace
 
+    @property
+    def namespace(self) -> str:
+        """The namespace of the threads of this store."""
+        return self._namespace
+
     async def threads(
         self,
         limit: int = 50,

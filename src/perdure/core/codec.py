@@ -249,11 +249,22 @@ class Packer:
         if kept is not None:
             self._refuse_undeclared(value)
             code = zoo.ENUM if isinstance(value, Enum) else zoo.OBJECT
-            return Ext(code, _encode([kept.tag, kept.version, self._dict(kept.fields(value))]))
+            return Ext(code, _encode([kept.tag, kept.version, self._fields(kept.fields(value))]))
         fields = taken_apart(value) if self._lenient else None
         if fields is None:
             raise self._refusal(value)
         return Ext(zoo.RECORD, _encode([type(value).__qualname__, self._dict(fields)]))
+
+    def _fields(self, fields: dict[str, Any]) -> Any:
+        """The fields of an object: most often plain, and then nothing of them has to be looked at one by one."""
+        try:
+            if is_plain(fields, MAX_DEPTH - len(self._at) - len(self._path)):
+                return Raw(_encode(fields))
+        except _NOT_PLAIN:
+            pass
+        except TooManyParts:
+            raise self.too_many() from None
+        return self._dict(fields)
 
     def _refuse_undeclared(self, value: Any) -> None:
         """Attributes that a dataclass does not declare would be lost."""

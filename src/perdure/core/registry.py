@@ -208,9 +208,24 @@ def _pydantic_ways(cls: Any) -> tuple[Callable[[Any], Fields], Callable[[Fields]
 
     def build(given: Fields) -> Any:
         flat = {name: value for name, value in given.items() if name not in (_SET, _PRIVATE)}
-        made = cls.model_construct(set(given.get(_SET, flat)), **flat)
+        fields_set = set(given.get(_SET, flat))
+        if is_bare and flat.keys() == cls.__pydantic_fields__.keys():
+            return _made(cls, flat, fields_set)
+        made = cls.model_construct(fields_set, **flat)
         for name, value in given.get(_PRIVATE, {}).items():
             setattr(made, name, value)
         return made
 
+    # Nothing but fields: no attributes of its own that making it would have to set.
+    is_bare = not cls.__private_attributes__ and not cls.__pydantic_post_init__
     return fields, build
+
+
+def _made(cls: Any, flat: Fields, fields_set: set[str]) -> Any:
+    """What `model_construct` makes of all fields, which takes it ten times as long."""
+    made = cls.__new__(cls)
+    object.__setattr__(made, "__dict__", flat)
+    object.__setattr__(made, "__pydantic_fields_set__", fields_set)
+    object.__setattr__(made, "__pydantic_extra__", {} if cls.model_config.get("extra") == "allow" else None)
+    object.__setattr__(made, "__pydantic_private__", None)
+    return made

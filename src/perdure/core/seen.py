@@ -10,8 +10,9 @@ from perdure.core.codec import encode, encode_into
 from perdure.core.delta import Grown
 from perdure.core.frozen import FrozenItems
 from perdure.core.leaves import PlainItems
+from perdure.core.objects import ObjectItems
 
-Items = PlainItems | FrozenItems
+Items = PlainItems | FrozenItems | ObjectItems
 _LONG = 16  # a shorter list is encoded sooner than it is compared
 _PATIENCE = 3  # lists that changed elsewhere than at their end this often are not remembered for a while
 _REST = 32
@@ -79,4 +80,4 @@ def _tail(key: str, value: list[Any], known: Items) -> Grown:
 def _remembered(value: list[Any], misses: int) -> Items | None:
     if misses > _PATIENCE:
         return None
-    return PlainItems.of(value) or FrozenItems.of(value)
+    return PlainItems.of(value) or FrozenItems.of(value) or ObjectItems.of(value)

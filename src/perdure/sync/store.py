@@ -209,3 +209,8 @@ class Perdure(Agents):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def inside(store: Perdure) -> tuple[app.Perdure, Driver]:
+    """The store for asynchronous code that a synchronous one drives, and what drives it; for faces built on both."""
+    return store._store, store._run  # pyright: ignore[reportPrivateUsage]

@@ -1,0 +1,5 @@
+"""LangGraph on Perdure (extra `langgraph`): its checkpoints are points of threads, and so is its memory."""
+
+from perdure.adapters.langgraph.saver import PerdureSaver
+
+__all__ = ["PerdureSaver"]

@@ -1,0 +1,196 @@
+"""Checkpoints of LangGraph on the engine: every operation once, for synchronous and asynchronous callers."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from perdure.adapters.langgraph import layout, writes
+from perdure.adapters.langgraph.places import KIND, Place, checkpoint_id, key_of, point_id
+from perdure.app.parts import Parts
+from perdure.checkpoints.requests import Request
+from perdure.core.calls import told
+from perdure.core.checkpoint import CheckpointMark, CheckpointQuery, CheckpointRow
+from perdure.core.codec import decode, encode
+from perdure.core.document import Document
+from perdure.core.entries import EntryKind
+from perdure.core.errors import NotFoundError, VersionConflictError
+from perdure.core.identity import ThreadKey
+from perdure.core.threads import ThreadPatch
+
+_TIPS = 10_000  # threads whose newest checkpoint is remembered
+_OURS = ThreadPatch(agent=KIND)
+
+
+class Tip(msgspec.Struct, frozen=True):
+    """The newest checkpoint of a thread as this process knows it."""
+
+    checkpoint: str
+    version: int
+
+
+class Put(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint to be kept."""
+
+    place: Place  # its `checkpoint` is the parent
+    checkpoint: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    new_versions: Mapping[str, Any]
+    branches: bool  # whether what stands after the parent may be left behind
+    values: layout.Values
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint that was read."""
+
+    place: Place
+    checkpoint: dict[str, Any]
+    metadata: dict[str, Any]
+    parent: str | None
+    writes: list[tuple[str, str, Any]]
+
+
+class Keeper:
+    """Keeps the checkpoints of graphs in one open store."""
+
+    def __init__(self, parts: Parts, namespace: str, user: str) -> None:
+        self.parts = parts
+        self.namespace = namespace
+        self.user = user
+        self._tips: OrderedDict[ThreadKey, Tip] = OrderedDict()
+
+    def key(self, place: Place) -> ThreadKey:
+        """The thread of a place."""
+        return key_of(self.namespace, self.user, place.thread, place.ns)
+
+    async def put(self, put: Put) -> None:
+        """Keep a checkpoint after its parent. Raises `VersionConflictError` when something else came after that."""
+        await self.parts.ready()
+        key = self.key(put.place)
+        tip = self._tips.get(key)
+        state = await self._state(key, put)
+        request = self._request(put, tip is None)
+        parent = put.place.checkpoint
+        if parent is not None and tip is not None and tip.checkpoint == parent:
+            try:
+                return await self._save(key, put, state, request, tip.version, None)
+            except VersionConflictError:
+                self._tips.pop(key, None)  # another process was here
+        expected, after = (None, None) if parent is None else await self._builds_on(key, put, parent)
+        await self._save(key, put, state, request, expected, after)
+
+    async def _save(
+        self, key: ThreadKey, put: Put, state: object, request: Request, expected: int | None, after: int | None
+    ) -> None:
+        saved = await self.parts.engine.save(key, state, expected, request, after=after)
+        self._remember(key, Tip(put.checkpoint["id"], saved.appended.state_version))
+        await self.parts.look_after(key)
+
+    async def _state(self, key: ThreadKey, put: Put) -> dict[str, Any]:
+        before: dict[str, Any] = {}
+        if layout.missing(put.checkpoint, put.new_versions):
+            for found in (put.place.checkpoint, None):
+                row = await self._find(key, found)
+                if row is not None:
+                    state = decode((await self._document(key, row)).close())
+                    before = {**layout.kept_from(state, put.checkpoint), **before}
+        return layout.state_of(put.checkpoint, put.place.checkpoint, put.new_versions, before, put.values)
+
+    def _request(self, put: Put, fresh: bool) -> Request:
+        parent = put.place.checkpoint
+        mark = CheckpointMark(
+            id=point_id(put.checkpoint["id"]),
+            kind=KIND,
+            agent=KIND,
+            metadata=encode(dict(put.metadata), root="metadata"),
+            parent=None if parent is None else point_id(parent),
+        )
+        return Request(mark=mark, patch=_OURS if fresh else ThreadPatch())
+
+    async def _builds_on(self, key: ThreadKey, put: Put, parent: str) -> tuple[int | None, int | None]:
+        """The version of the state that a put expects, and the one it goes back to (None: it goes on)."""
+        row, newest = await self._find(key, parent), await self._find(key, None)
+        if row is None or newest is None:
+            return None, None  # the parent was never here, or is gone: nobody is left behind by mistake
+        now = await self.parts.storage.thread(key)
+        head = now.state_version if now is not None else 0
+        if newest.mark.id == row.mark.id:
+            return head, None if head == row.version else row.version
+        if not put.branches:
+            raise VersionConflictError(key.id, row.version, newest.version)
+        return head, row.version
+
+    def forget(self, key: ThreadKey) -> None:
+        """Drop what is known of a thread."""
+        self._tips.pop(key, None)
+        self.parts.engine.forget(key)
+
+    def _remember(self, key: ThreadKey, tip: Tip) -> None:
+        self._tips[key] = tip
+        self._tips.move_to_end(key)
+        if len(self._tips) > _TIPS:
+            self._tips.popitem(last=False)
+
+    async def put_writes(
+        self, place: Place, given: Sequence[tuple[str, Any]], task: str, path: str, values: layout.Values
+    ) -> None:
+        """Keep what a task wrote for a checkpoint; the very same call again changes nothing."""
+        await self.parts.ready()
+        if not given or place.checkpoint is None:
+            return
+        kept = [(channel, values.kept(value)) for channel, value in given]
+        body = writes.encode_body(writes.written(place.checkpoint, kept, task, path))
+        entry = self.parts.engine.entry(EntryKind.TASK_WRITTEN, body, None)
+        request = Request(key=writes.key_of(place.checkpoint, body))
+        await self.parts.engine.speak(self.key(place), [entry], request)
+
+    async def get(self, place: Place, values: layout.Values) -> Found | None:
+        """The checkpoint of a place, or the newest one of its thread; None when there is none."""
+        await self.parts.ready()
+        key = self.key(place)
+        row = await self._find(key, place.checkpoint)
+        if row is None:
+            return None
+        try:
+            document = await self._document(key, row)
+        except NotFoundError:
+            return None  # dropped a moment ago
+        found = await self._found(key, row, place, decode(document.close()), values)
+        if place.checkpoint is None:
+            self._remember(key, Tip(found.checkpoint["id"], row.version))
+        return found
+
+    async def _found(
+        self, key: ThreadKey, row: CheckpointRow, place: Place, state: dict[str, Any], values: layout.Values
+    ) -> Found:
+        id = checkpoint_id(row.mark.id)
+        checkpoint, parent = layout.checkpoint_in(state, id, values)
+        return Found(
+            place=Place(place.thread, place.ns, id),
+            checkpoint=checkpoint,
+            metadata=decode(row.mark.metadata),
+            parent=parent,
+            writes=await self._writes(key, id, values),
+        )
+
+    async def _writes(self, key: ThreadKey, checkpoint: str, values: layout.Values) -> list[tuple[str, str, Any]]:
+        """What tasks wrote for a checkpoint, in the order in which a step applies it."""
+        entries = await self.parts.storage.under(key, writes.prefix(checkpoint))
+        calls = [told(key.id, entry, writes.decode_written) for entry in entries if entry.payload]
+        return [(task, channel, values.given(value)) for task, channel, value in writes.merged(calls)]
+
+    async def _find(self, key: ThreadKey, checkpoint: str | None) -> CheckpointRow | None:
+        """The line of a checkpoint; without an id that of the newest one that no branch left behind."""
+        if checkpoint is None:
+            query = CheckpointQuery(kind=KIND, limit=1, present=True)
+        else:
+            query = CheckpointQuery(kind=KIND, limit=1, id=point_id(checkpoint))
+        rows = await self.parts.storage.checkpoints(key, query)
+        return rows[0] if rows else None
+
+    async def _document(self, key: ThreadKey, row: CheckpointRow) -> Document:
+        head = await self.parts.engine.head(key)
+        return head.document if head.version == row.version else await self.parts.engine.at(key, row.version)

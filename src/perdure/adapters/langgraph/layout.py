@@ -1,0 +1,77 @@
+"""A checkpoint of LangGraph as a state of ours, and back: its channels side by side, the rest under one key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from perdure.adapters.langgraph.types import Opaque
+from perdure.core.errors import InvalidInputError
+
+REST = "__langgraph__"  # the key of the state under which everything stands that is no channel's value
+_PARENT = "parent"
+_APART = ("id", "channel_values")
+
+
+class Values:
+    """How values of channels are kept: as they are, or as the bytes that a serializer of the user's makes of them."""
+
+    def __init__(self, serde: Any = None) -> None:
+        self._serde = serde
+
+    def kept(self, value: Any) -> Any:
+        """What is stored of a value."""
+        return value if self._serde is None else Opaque(*self._serde.dumps_typed(value))
+
+    def given(self, stored: Any) -> Any:
+        """The value that was stored."""
+        if self._serde is None or type(stored) is not Opaque:
+            return stored
+        return self._serde.loads_typed((stored.type, stored.data))
+
+
+def state_of(
+    checkpoint: Mapping[str, Any],
+    parent: str | None,
+    new_versions: Mapping[str, Any],
+    before: Mapping[str, Any],
+    kept: Values,
+) -> dict[str, Any]:
+    """The state that a checkpoint is. `before` is the state that it builds on, as far as it is needed (`missing`)."""
+    given: Mapping[str, Any] = checkpoint["channel_values"]
+    if REST in given:
+        raise InvalidInputError(f"a channel cannot be called {REST!r}; rename it")
+    values = {name: kept.kept(value) for name, value in given.items()}
+    for name in missing(checkpoint, new_versions):
+        if name in before:
+            values[name] = before[name]
+    rest = {name: _plain(value) for name, value in checkpoint.items() if name not in _APART}
+    return {**values, REST: {**rest, _PARENT: parent}}
+
+
+def missing(checkpoint: Mapping[str, Any], new_versions: Mapping[str, Any]) -> list[str]:
+    """The channels that did not change and were not given: they are what they were."""
+    given = checkpoint["channel_values"]
+    return [name for name in checkpoint["channel_versions"] if name not in given and name not in new_versions]
+
+
+def kept_from(before: Mapping[str, Any], checkpoint: Mapping[str, Any]) -> dict[str, Any]:
+    """The channels of a state that have the same version in a checkpoint."""
+    versions = before.get(REST, {}).get("channel_versions", {})
+    now = checkpoint["channel_versions"]
+    return {name: value for name, value in before.items() if name in now and versions.get(name) == now[name]}
+
+
+def checkpoint_in(state: dict[str, Any], id: str, kept: Values) -> tuple[dict[str, Any], str | None]:
+    """The checkpoint that a state is, and the id of its parent."""
+    rest = dict(state[REST])
+    values = {name: kept.given(value) for name, value in state.items() if name != REST}
+    parent = rest.pop(_PARENT, None)
+    return {**rest, "id": id, "channel_values": values}, parent
+
+
+def _plain(value: Any) -> Any:
+    """Dicts of other kinds, as LangGraph keeps its versions in, as plain ones."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    return value

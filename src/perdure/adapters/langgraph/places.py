@@ -1,0 +1,115 @@
+"""Where LangGraph's names lead: threads and checkpoints of ours, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from perdure.core.errors import InvalidInputError
+from perdure.core.identity import ThreadKey, check_id
+
+APART = "\x1f"  # between a namespace of ours and the thread whose subgraphs have their threads under it
+KIND = "langgraph"  # of the checkpoints that a graph saves
+_HEX = frozenset("0123456789abcdef")
+_OTHER = "z"  # begins the name of an id that is no UUID; no hexadecimal digit
+
+
+class Place(msgspec.Struct, frozen=True):
+    """What a config of LangGraph names: a thread, the namespace of a subgraph ("" for the graph itself), a point."""
+
+    thread: str
+    ns: str = ""
+    checkpoint: str | None = None
+
+
+def place_of(config: Mapping[str, Any]) -> Place:
+    """The place that a config names. Raises `InvalidInputError` when it names no thread."""
+    given = config.get("configurable") or {}
+    if given.get("thread_id") is None:
+        raise InvalidInputError('the config names no thread; give {"configurable": {"thread_id": "…"}}')
+    point = given.get("checkpoint_id")
+    return Place(str(given["thread_id"]), str(given.get("checkpoint_ns") or ""), str(point) if point else None)
+
+
+def key_of(namespace: str, user: str, thread: str, ns: str) -> ThreadKey:
+    """The thread of a graph, or of one of its subgraphs, which no list of threads shows."""
+    check_id(str(thread), "the thread id")
+    if not ns:
+        return ThreadKey(namespace, user, str(thread))
+    return ThreadKey(check_id(hidden(namespace, thread), "the thread id"), user, check_id(ns, "the checkpoint_ns"))
+
+
+def hidden(namespace: str, thread: str) -> str:
+    """The namespace of the subgraphs of a thread."""
+    return f"{namespace}{APART}{thread}"
+
+
+def thread_in(namespace: str, found: str) -> str | None:
+    """The thread whose subgraphs have this namespace; None for any other namespace."""
+    return found[len(namespace) + 1 :] if found.startswith(namespace + APART) else None
+
+
+def point_id(checkpoint: str) -> str:
+    """The id that one of LangGraph's checkpoints has here."""
+    digits = checkpoint.replace("-", "")
+    if _dashed(digits) == checkpoint:
+        return f"chk_{digits}"
+    return check_id(f"chk_{_OTHER}{checkpoint.encode('utf-8', 'surrogatepass').hex()}", "the checkpoint_id")
+
+
+def checkpoint_id(point: str) -> str:
+    """The id that one of our checkpoints has there."""
+    digits = point.removeprefix("chk_")
+    if digits.startswith(_OTHER):
+        return bytes.fromhex(digits[1:]).decode("utf-8", "surrogatepass")
+    return _dashed(digits) or digits
+
+
+def _dashed(digits: str) -> str | None:
+    if len(digits) != 32 or not _HEX.issuperset(digits):
+        return None
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+class ReadFrom(str):
+    """A thread id that remembers how its thread was read, on the way through the config of a run.
+
+    A run that read the newest checkpoint must not leave behind what another put on top of it meanwhile; one that asked
+    for an old checkpoint by its id wants exactly that.
+    """
+
+    __slots__ = ("asked", "ns")
+    ns: str
+    asked: str | None  # the checkpoint that was asked for by its id; None: the newest
+
+    @classmethod
+    def at(cls, place: Place, asked: str | None) -> ReadFrom:
+        """The thread id of a place that was read."""
+        made = cls(place.thread)
+        made.ns, made.asked = place.ns, asked
+        return made
+
+
+def may_branch(config: Mapping[str, Any], place: Place, source: object) -> bool:
+    """Whether a put may leave behind what stands after its parent."""
+    given = config.get("configurable") or {}
+    if source in ("fork", "update"):
+        return True
+    read = given.get("thread_id")
+    if isinstance(read, ReadFrom) and read.ns == place.ns:
+        return read.asked is not None and read.asked == place.checkpoint
+    # Nobody read anything: a caller of the saver means the parent it names, a run began on an empty thread.
+    return not any(name.startswith("__pregel_") for name in given)
+
+
+def config_of(place: Place, asked: str | None) -> dict[str, Any]:
+    """The config of a checkpoint that was read."""
+    thread = ReadFrom.at(place, asked)
+    return {"configurable": {"thread_id": thread, "checkpoint_ns": place.ns, "checkpoint_id": place.checkpoint}}
+
+
+def plain_config(place: Place, checkpoint: str) -> dict[str, Any]:
+    """The config of a checkpoint that was named or written."""
+    return {"configurable": {"thread_id": place.thread, "checkpoint_ns": place.ns, "checkpoint_id": checkpoint}}

@@ -1,0 +1,272 @@
+"""A checkpointer for LangGraph on any storage of Perdure: one class, synchronous and asynchronous."""
+# pyright: basic, reportMissingImports=false
+
+from __future__ import annotations
+
+import copy
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from typing import Any, Self
+
+from perdure.core.errors import MissingExtraError
+
+try:
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import (
+        BaseCheckpointSaver,
+        ChannelVersions,
+        Checkpoint,
+        CheckpointMetadata,
+        CheckpointTuple,
+        SerializerProtocol,
+        get_serializable_checkpoint_metadata,
+    )
+    from langgraph.checkpoint.serde.base import maybe_add_typed_methods
+except ImportError as exc:
+    raise MissingExtraError("langgraph", "perdure.adapters.langgraph") from exc
+
+from perdure import sync
+from perdure.adapters.langgraph import listing, types, upkeep
+from perdure.adapters.langgraph.keeper import Found, Keeper, Put
+from perdure.adapters.langgraph.layout import Values
+from perdure.adapters.langgraph.places import config_of, may_branch, place_of, plain_config
+from perdure.adapters.langgraph.sides import Sides
+from perdure.app.parts import Parts
+from perdure.app.store import Perdure
+
+
+class PerdureSaver(BaseCheckpointSaver[Any]):
+    """Keeps the checkpoints of graphs in a store: `graph = builder.compile(checkpointer=PerdureSaver(store))`.
+
+    `types` are classes (or whole state schemas) whose objects may stand in a state; those of a graph's own schema are
+    known when it is compiled. With a `serde` of your own, values are kept as the bytes it makes.
+    """
+
+    def __init__(
+        self,
+        store: Perdure | sync.Perdure | None = None,
+        *,
+        serde: SerializerProtocol | None = None,
+        types: Sequence[Any] = (),
+        user: str | None = None,
+        url: str = "",
+        **options: Any,
+    ) -> None:
+        super().__init__(serde=serde)
+        _allow(types)
+        self._sealed = serde is not None
+        self._user = user or ""
+        self._sides = Sides(store, url, options, self._keeper)
+
+    @classmethod
+    def open(cls, url: str, *, serde: SerializerProtocol | None = None, types: Sequence[Any] = (),
+             user: str | None = None, **options: Any) -> Self:  # fmt: skip
+        """A saver on the store at `url`, for synchronous and asynchronous graphs; `options` are those of the store.
+
+        Use it as a context manager, `with` or `async with`, or call `close`.
+        """
+        return cls(url=url, serde=serde, types=types, user=user, **options)
+
+    @classmethod
+    def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
+        """`open` under the name that LangGraph's own savers have for it."""
+        return cls.open(conn_string, **options)
+
+    def _keeper(self, parts: Parts, namespace: str) -> Keeper:
+        return Keeper(parts, namespace, self._user)
+
+    @property
+    def _values(self) -> Values:
+        return Values(self.serde if self._sealed else None)
+
+    def setup(self) -> None:
+        """Make or upgrade the layout of the storage; the first use does so too."""
+        self._sides.run(_ready)
+
+    async def asetup(self) -> None:
+        """`setup` for asynchronous code."""
+        await self._sides.arun(_ready)
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Keep a checkpoint after its parent, and return its config.
+
+        Raises `VersionConflictError` when another run put something on top of the checkpoint that this one read as the
+        newest, and `UnsupportedValueError` naming the place of a value that cannot be kept.
+        """
+        put = _put(config, checkpoint, metadata, new_versions, self._values)
+        self._sides.run(lambda keeper: keeper.put(put))
+        return plain_config(put.place, checkpoint["id"])
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """`put` for asynchronous code."""
+        put = _put(config, checkpoint, metadata, new_versions, self._values)
+        await self._sides.arun(lambda keeper: keeper.put(put))
+        return plain_config(put.place, checkpoint["id"])
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Keep what a task wrote for a checkpoint, before its step is over."""
+        place, values = place_of(config), self._values
+        self._sides.run(lambda keeper: keeper.put_writes(place, writes, task_id, task_path, values))
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """`put_writes` for asynchronous code."""
+        place, values = place_of(config), self._values
+        await self._sides.arun(lambda keeper: keeper.put_writes(place, writes, task_id, task_path, values))
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """The checkpoint that a config names, or the newest one of its thread; None when there is none."""
+        place, values = place_of(config), self._values
+        found = self._sides.run(lambda keeper: keeper.get(place, values))
+        return None if found is None else _tuple(found, place.checkpoint)
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """`get_tuple` for asynchronous code."""
+        place, values = place_of(config), self._values
+        found = await self._sides.arun(lambda keeper: keeper.get(place, values))
+        return None if found is None else _tuple(found, place.checkpoint)
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Checkpoints of a thread, or of all threads, newest first; those that a fork left behind are among them."""
+        wanted = _wanted(config, filter, before, limit, self._values)
+        for found in self._sides.run(lambda keeper: listing.found(keeper, wanted)):
+            yield _tuple(found, found.place.checkpoint)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """`list` for asynchronous code."""
+        wanted = _wanted(config, filter, before, limit, self._values)
+        for found in await self._sides.arun(lambda keeper: listing.found(keeper, wanted)):
+            yield _tuple(found, found.place.checkpoint)
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Delete a thread with everything of its subgraphs."""
+        self._sides.run(lambda keeper: upkeep.delete_thread(keeper, str(thread_id)))
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """`delete_thread` for asynchronous code."""
+        await self._sides.arun(lambda keeper: upkeep.delete_thread(keeper, str(thread_id)))
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the checkpoints that these runs made (`run_id` in their metadata), with what was written for them."""
+        self._sides.run(lambda keeper: upkeep.delete_for_runs(keeper, run_ids))
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """`delete_for_runs` for asynchronous code."""
+        await self._sides.arun(lambda keeper: upkeep.delete_for_runs(keeper, run_ids))
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Give another thread the whole past of this one. Raises `ThreadExistsError` when there is one of that id."""
+        self._sides.run(lambda keeper: upkeep.copy_thread(keeper, str(source_thread_id), str(target_thread_id)))
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """`copy_thread` for asynchronous code."""
+        await self._sides.arun(lambda keeper: upkeep.copy_thread(keeper, str(source_thread_id), str(target_thread_id)))
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = upkeep.KEEP_LATEST) -> None:
+        """Keep only the newest checkpoint of each graph and subgraph of these threads, or nothing (`"delete"`)."""
+        self._sides.run(lambda keeper: upkeep.prune(keeper, [str(each) for each in thread_ids], strategy))
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = upkeep.KEEP_LATEST) -> None:
+        """`prune` for asynchronous code."""
+        await self._sides.arun(lambda keeper: upkeep.prune(keeper, [str(each) for each in thread_ids], strategy))
+
+    def get_next_version(self, current: Any, channel: None) -> Any:
+        """The version after this one. Threads that came from LangGraph's own savers keep their text versions."""
+        if isinstance(current, str):
+            return f"{int(current.partition('.')[0]) + 1:032}"
+        return 1 if current is None else current + 1
+
+    def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> Self:
+        """Allow the classes of a graph's schema, as it tells them when it is compiled."""
+        types.allow_named(extra_allowlist)
+        if not self._sealed:
+            return self
+        clone = copy.copy(self)
+        clone.serde = maybe_add_typed_methods(super().with_allowlist(extra_allowlist).serde)
+        return clone
+
+    def close(self) -> None:
+        """Close the store if it was opened by this saver; a second call does nothing."""
+        self._sides.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._sides.aclose()
+
+
+async def _ready(keeper: Keeper) -> None:
+    await keeper.parts.ready()
+
+
+def _allow(classes: Sequence[Any]) -> None:
+    types.allow_known()
+    types.hear_of_schemas()
+    types.allow(classes)
+
+
+def _put(config: Any, checkpoint: Any, metadata: Any, new_versions: Any, values: Values) -> Put:
+    place = place_of(config)
+    return Put(
+        place=place,
+        checkpoint=checkpoint,
+        metadata=get_serializable_checkpoint_metadata(config, metadata),
+        new_versions=new_versions,
+        branches=may_branch(config, place, metadata.get("source")),
+        values=values,
+    )
+
+
+def _tuple(found: Found, asked: str | None) -> CheckpointTuple:
+    parent = None if found.parent is None else plain_config(found.place, found.parent)
+    config: Any = config_of(found.place, asked)
+    return CheckpointTuple(config, found.checkpoint, found.metadata, parent, found.writes)
+
+
+def _wanted(config: Any, filter: Any, before: Any, limit: int | None, values: Values) -> listing.Wanted:
+    given = (config or {}).get("configurable") or {}
+    thread, ns = given.get("thread_id"), given.get("checkpoint_ns")
+    return listing.Wanted(
+        thread=None if thread is None else str(thread),
+        ns=None if ns is None else str(ns),
+        checkpoint=given.get("checkpoint_id"),
+        filter=filter or {},
+        before=None if before is None else ((before.get("configurable") or {}).get("checkpoint_id")),
+        limit=limit,
+        values=values,
+    )

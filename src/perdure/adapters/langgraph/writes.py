@@ -1,0 +1,83 @@
+"""What tasks wrote before their step was over: kept as entries of the log, put together when they are read."""
+# pyright: basic, reportMissingImports=false
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from langgraph.checkpoint.base import WRITES_IDX_MAP
+from msgspec import Raw
+
+from perdure.adapters.langgraph.places import point_id
+from perdure.core.codec import decode, encode
+
+ERROR = "__error__"
+
+
+class Write(msgspec.Struct, array_like=True, frozen=True):
+    """One value for one channel, and its place among those of its task."""
+
+    index: int
+    channel: str
+    value: Raw
+
+
+class Written(msgspec.Struct, array_like=True, frozen=True):
+    """The body of `task.written`: what one call wrote."""
+
+    checkpoint: str
+    task: str
+    path: str
+    writes: list[Write]
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it takes the place of what stands: errors, interrupts and answers do, results never."""
+        return all(each.channel in WRITES_IDX_MAP for each in self.writes)
+
+
+encode_body = msgspec.msgpack.Encoder().encode
+decode_written = msgspec.msgpack.Decoder(Written).decode
+
+
+def written(checkpoint: str, writes: Sequence[tuple[str, Any]], task: str, path: str) -> Written:
+    """What is kept of a call."""
+    return Written(
+        checkpoint,
+        str(task),
+        str(path),
+        [
+            Write(WRITES_IDX_MAP.get(channel, at), channel, Raw(encode(_told(value), root="writes", at=(at, channel))))
+            for at, (channel, value) in enumerate(writes)
+        ],
+    )
+
+
+def _told(value: Any) -> Any:
+    """An error is kept as its words: an exception may hold anything."""
+    return repr(value) if isinstance(value, BaseException) else value
+
+
+def prefix(checkpoint: str) -> str:
+    """How the keys of everything that was written for a checkpoint begin."""
+    return f"w.{point_id(checkpoint)}."
+
+
+def key_of(checkpoint: str, body: bytes) -> str:
+    """The key of a call: the very same call again is kept once."""
+    return prefix(checkpoint) + sha256(body).hexdigest()[:32]
+
+
+def merged(calls: Iterable[Written]) -> list[tuple[str, str, Any]]:
+    """What stands after these calls, in the order in which a step applies it: (task, channel, value)."""
+    standing: dict[tuple[str, int], tuple[str, Write]] = {}
+    for call in calls:
+        for write in call.writes:
+            place = (call.task, write.index)
+            if call.replaces or place not in standing:
+                standing[place] = (call.path, write)
+    ordered = sorted(standing.items(), key=lambda item: (item[1][0], *item[0]))
+    return [(task, write.channel, decode(write.value)) for (task, _), (_, write) in ordered]

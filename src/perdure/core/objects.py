@@ -1,0 +1,69 @@
+"""Recognising the objects of a list that are still what they were, without taking them apart.
+
+A pydantic object is a dict of its fields and a little beside it. If the same dicts hold the very same leaves, and what
+is beside them is equal, the objects encode to the same bytes; a change made in place shows up as another leaf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from perdure.core.leaves import PlainItems
+from perdure.core.registry import REGISTRY
+
+_beside = "__pydantic_fields_set__"
+
+
+class ObjectItems:
+    """Pydantic objects of a list as they were last saved."""
+
+    __slots__ = ("_fields", "_kinds", "_set", "count")
+
+    def __init__(self, kinds: list[type], fields: PlainItems, given: list[Any]) -> None:
+        self.count = len(kinds)
+        self._kinds = kinds
+        self._fields = fields
+        self._set = given  # which fields were given, of each
+
+    @classmethod
+    def of(cls, items: Sequence[Any]) -> ObjectItems | None:
+        """Remember objects of registered pydantic classes, whose fields are plain; None for any others."""
+        kinds = list(map(type, items))
+        if not all(map(_is_known, set(kinds))) or not _nothing_else(items):
+            return None
+        fields = PlainItems.of([vars(each) for each in items])
+        return None if fields is None else cls(kinds, fields, [set(getattr(each, _beside)) for each in items])
+
+    def grown_to(self, items: Sequence[Any]) -> bool:
+        """Whether `items` begin with exactly the remembered ones."""
+        if len(items) < self.count:
+            return False
+        begin = items[: self.count]
+        return (
+            list(map(type, begin)) == self._kinds
+            and _nothing_else(begin)
+            and self._fields.grown_to([vars(each) for each in begin])
+            and all(getattr(each, _beside) == given for each, given in zip(begin, self._set, strict=True))
+        )
+
+    def extended(self, items: Sequence[Any]) -> ObjectItems | None:
+        """What is remembered after `items` were added."""
+        if not items:
+            return self
+        tail = ObjectItems.of(items)
+        both = None if tail is None else self._fields.extended([vars(each) for each in items])
+        return (
+            None
+            if tail is None or both is None
+            else ObjectItems(self._kinds + tail._kinds, both, self._set + tail._set)
+        )
+
+
+def _is_known(kind: type) -> bool:
+    return hasattr(kind, "__pydantic_fields__") and REGISTRY.of(kind) is not None
+
+
+def _nothing_else(items: Sequence[Any]) -> bool:
+    """Whether they hold nothing but their fields; what is private or extra is taken apart each time."""
+    return not any(each.__pydantic_private__ or each.__pydantic_extra__ for each in items)
