@@ -95,10 +95,12 @@ async def keyed(tx: Transaction, key: ThreadKey, idem_key: str) -> Entry | None:
 async def under(tx: Transaction, key: ThreadKey, prefix: str) -> list[Entry]:
     """The under of the contract."""
     stored, end = await thread(tx, key), after_all(prefix)
-    bounds, rows = (prefix,) if end is None else (prefix, end), list[Row]()
+    keys = (prefix,) if end is None else (prefix, end)
+    rows: list[Row] = []
     for owner, span in await pieces(tx, stored, stored.row.head) if stored else []:
         if span.high > span.low:
-            rows += await tx.rows(tx.sql.under(ends=end is not None), (owner.number, *bounds, span.high))
+            values = (owner.number, *keys, owner.place(span.low), owner.place(span.high))
+            rows += await tx.rows(tx.sql.under(ends=end is not None), values)
     return sorted(map(entry_of, rows), key=lambda entry: entry.version)
 
 

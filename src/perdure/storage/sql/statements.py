@@ -172,13 +172,13 @@ GROUP BY e."row" >> 32"""
 
     @cache  # noqa: B019
     def under(self, *, ends: bool) -> str:
-        """Entries of a thread up to a version by a range of keys, which may have no end, in any order.
+        """Entries of a thread by a range of its keys, which may have no end, and by a range of rows, in any order.
 
-        The version is computed, and nothing is sorted: either could make a planner read the log instead.
+        Rows are computed and not sorted: a planner that went by them would read the log.
         """
         return self.dialect.bound(f"""SELECT {_ENTRY_COLUMNS}, payload FROM {self.dialect.table("entry")}
 WHERE {self.dialect.thread_of_entry} = ? AND idem_key >= ?{" AND idem_key < ?" if ends else ""}
-  AND ("row" & 4294967295) <= ?""")
+  AND "row" + 0 > ? AND "row" + 0 <= ?""")
 
     def _snapshots(self) -> None:
         snapshot = self.dialect.table("snapshot")
