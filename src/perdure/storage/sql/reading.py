@@ -399,9 +399,9 @@ async def due(
     now = await tx.moment(now) + ahead
     condition, named = tx.sql.dialect.among(" AND coalesce(agent, '')", agents) if agents else ("", ())
     wanted, statuses = _of(tx, which)
-    left, old = _left(tx, which)
-    part, text = (namespace, now, *named, *statuses, *old), condition + wanted
-    found = await tx.rows(tx.sql.due(text, left), (*part, *part, limit))
+    (cut_off, gone), (left, old) = _cut_off(tx, which), _left(tx, which)
+    part, text = (namespace, now, *named, *statuses), condition + wanted
+    found = await tx.rows(tx.sql.due(text + cut_off, text + left), (*part, *gone, *part, *old, limit))
     return [thread_of(row).row for row in found]
 
 
@@ -410,11 +410,15 @@ def _of(tx: Transaction, which: Which) -> tuple[str, Row]:
     return tx.sql.dialect.among(word, statuses) if statuses else ("", ())
 
 
+def _cut_off(tx: Transaction, which: Which) -> tuple[str, Row]:
+    return tx.sql.dialect.among(" AND NOT status", which.cut_off) if which.cut_off else ("", ())
+
+
 def _left(tx: Transaction, which: Which) -> tuple[str, Row]:
     if not which.left:
         return "", ()
     text, values = tx.sql.dialect.among("status", which.left)
-    return text, (*values, which.since)
+    return f" AND NOT ({text} AND wake_at < ?)", (*values, which.since)
 
 
 async def blobs(tx: Transaction, scope: bytes, digests: Sequence[bytes]) -> dict[bytes, bytes]:

@@ -102,20 +102,16 @@ SET name = ?, agent = ?, tags = ?, status = ?, epoch = ?, lease_owner = ?, lease
 WHERE "row" = ?"""
 
     @cache  # noqa: B019
-    def due(self, condition: str = "", left: str = "") -> str:
-        """Threads that somebody should look at, each part by its own index, under a condition, or none.
-
-        Those that are `left` have to have become due since a time.
-        """
+    def due(self, by_lease: str = "", by_timer: str = "") -> str:
+        """Threads that somebody should look at, each part by its own index, under a condition of its own, or none."""
         thread = self.dialect.table("thread")
-        by_lease, by_timer = (f" AND NOT ({left} AND {at} < ?)" if left else "" for at in ("lease_until", "wake_at"))
         return self.dialect.bound(f"""SELECT {self.thread_columns} FROM (
   SELECT t.*, t.lease_until AS due_at FROM {thread} t
-  WHERE namespace = ? AND lease_owner IS NOT NULL AND lease_until <= ? AND name_key IS NOT NULL{condition}{by_lease}
+  WHERE namespace = ? AND lease_owner IS NOT NULL AND lease_until <= ? AND name_key IS NOT NULL{by_lease}
   UNION ALL
   SELECT t.*, t.wake_at AS due_at FROM {thread} t
   WHERE namespace = ? AND wake_at IS NOT NULL AND wake_at <= ? AND lease_owner IS NULL AND name_key IS NOT NULL
-    {condition}{by_timer}
+    {by_timer}
 ) AS due ORDER BY due_at LIMIT ?""")
 
     @cache  # noqa: B019  # a handful of texts, as many as there are kinds of questions
