@@ -172,6 +172,7 @@ def _details(pause: Pause, at: datetime) -> list[str]:
         *given,
         f"{where}, since {_time(pause.at)} ({ago(pause.at, at)})",
         f"expects {_expected(pause)}{who}{late}",
+        *(f"a receiver could not be told: {shown(each)}" for each in pause.untold),
     ]
     return [f"  {line}" for line in lines]
 

@@ -12,6 +12,7 @@ from perdure.core.entries import Entry, EntryKind
 from perdure.core.runs import CANCELLED, DEAD, DECIDED, FAILED, FINISHED, INTERRUPTED, PAUSED, Current, decode_ended
 from perdure.core.threads import ThreadRow
 from perdure.runtime.answering import Answers
+from perdure.runtime.decisions import Pause
 from perdure.runtime.infos import RunInfo, info_of
 from perdure.runtime.runtime import Runtime
 
@@ -69,7 +70,7 @@ async def explain(runtime: Runtime, row: ThreadRow, user: Any) -> Why:
     return Why(
         thread=row.key.id, run=info, failed=failed[1] if failed else "", failed_at=failed[0] if failed else None,
         last_good=_before(entries, failed, current), effects=effects, steps=finished,
-        questions=[f"{pause.id}: {pause.ask}" for pause in pauses],
+        questions=[f"{pause.id}: {pause.ask}{_untold(pause)}" for pause in pauses],
         next=_next(row.key.id, info, [pause.id for pause in pauses]),
     )  # fmt: skip
 
@@ -112,6 +113,10 @@ def _effects(thread_id: str, entries: list[Entry]) -> list[Effect]:
             )
             found[call.id] = msgspec.structs.replace(known, status="done" if done else "failed")
     return list(found.values())
+
+
+def _untold(pause: Pause) -> str:
+    return f" (nobody could be told: {'; '.join(pause.untold)})" if pause.untold else ""
 
 
 def _next(thread: str, info: RunInfo, pauses: list[str]) -> list[str]:
