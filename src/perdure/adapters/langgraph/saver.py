@@ -22,7 +22,7 @@ try:
     )
     from langgraph.checkpoint.serde.base import maybe_add_typed_methods
 except ImportError as exc:
-    raise MissingExtraError("langgraph", "perdure.adapters.langgraph") from exc
+    raise MissingExtraError("perdure.adapters.langgraph", "langgraph") from exc
 
 from perdure import sync
 from perdure.adapters.langgraph import listing, types, upkeep
