@@ -44,7 +44,11 @@ def test_what_was_due_before_goes_by_the_policy_and_what_becomes_due_goes_on(
 
 
 @pytest.mark.parametrize("due", [BEFORE, LATER])
-def test_without_auto_resume_a_lease_that_runs_out_later_is_left_too(due: int) -> None:
-    """S4.18: the process that held it was killed before this one began."""
-    assert RUNNING not in gone_on_with(RecoveryPolicy(auto_resume=False), due, "somebody")
-    assert RUNNING in gone_on_with(RecoveryPolicy(), due, "somebody")
+@pytest.mark.parametrize("hitl", [True, False])
+def test_what_was_cut_off_goes_by_auto_resume_alone_whatever_was_answered_and_whenever_its_lease_ran_out(
+    due: int, hitl: bool
+) -> None:
+    """S4.18: the process that held it may have been killed before this one began."""
+    policies = [RecoveryPolicy(auto_resume=resume, auto_resume_hitl=hitl) for resume in (True, False)]
+    found = [gone_on_with(policy, due, "somebody") for policy in policies]
+    assert found == [(QUEUED, RUNNING, WAITING, FAILED, DECIDED), (QUEUED,)]

@@ -259,3 +259,35 @@ async def test_recovering_from_two_stores_at_once_runs_everything_once(tmp_path:
         infos = await asyncio.gather(one.recover(), two.recover())
         assert len(infos[0]) + len(infos[1]) == 10
     assert jobs.count("one") == 10
+
+
+@pytest.mark.parametrize("resume", [True, False])
+@pytest.mark.parametrize("served_before", [True, False])
+async def test_what_was_cut_off_beside_a_question_that_was_answered_goes_on_by_auto_resume(
+    store: Any, clock: ManualClock, jobs: Jobs, resume: bool, served_before: bool
+) -> None:
+    """S4.18, S4.20: its owner died, whatever was answered; `auto_resume_hitl` is about runs that only waited."""
+    running = store._parts.running.runtime
+    running.recovery_policy = RecoveryPolicy(auto_resume=resume)
+    release, running.leases.release = running.leases.release, _never
+
+    async def answered() -> None:
+        while not jobs.ran and not (pauses := await store.pauses()):
+            await asyncio.sleep(0)
+        if not jobs.ran:
+            await store.decide(pauses[0], approved=True, by="ann")
+        await jobs.job("one", dies=[1])()
+
+    @store.handler("work")
+    async def work(run: Any) -> str:
+        await asyncio.gather(run.pause("go", ask="Go?"), run.step("one", answered))
+        return "done"
+
+    await store.start("work", thread="t")
+    await dies(store.recover())
+    running.leases.release = release
+    assert (await store.thread("t").info()).status == "decided"
+    recovery = store._parts.running.recovery("") if served_before else None
+    clock.advance(timedelta(seconds=TTL + 1))
+    went_on = await recovery.sweep(1) if recovery else await store.recover()
+    assert (len(went_on), jobs.count("one")) == ((1, 2) if resume else (0, 1))

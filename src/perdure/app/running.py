@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from perdure.app.users import UserId
     from perdure.runtime.infos import RunInfo
     from perdure.runtime.options import Retry
-    from perdure.runtime.recovery import Tried
+    from perdure.runtime.recovery import Recovery, Tried
     from perdure.runtime.starting import Ticket
     from perdure.runtime.why import Why
     from perdure.runtime.worker import Worker
@@ -106,14 +106,19 @@ class Running(Deciding):
 
         They are found by an index. Returns what became of each; what a run raised is in its `error`.
         """
+        recovery = self._parts.running.recovery(self._namespace)
+        return await self._recovered(recovery, _at_least_one(concurrency))
+
+    async def _recovered(self, recovery: Recovery, concurrency: int) -> list[RunInfo]:
         await self._parts.ready()
-        running = self._parts.running
-        recovery = running.recovery(self._namespace)
-        if self._parts.mode == "sync":
-            tried = await recovery.in_turn()
-        else:
-            tried = await recovery.sweep(_at_least_one(concurrency))
-        return [await running.info(each.row.key, self._parts.users.shown) for each in tried if _was_ours(each)]
+        tried = await (recovery.in_turn() if self._parts.mode == "sync" else recovery.sweep(concurrency))
+        told, shown = self._parts.running.info, self._parts.users.shown
+        return [await told(each.row.key, shown) for each in tried if _was_ours(each)]
+
+    def _recovering(self) -> Callable[[], Coroutine[Any, Any, list[RunInfo]]]:
+        """`recover()` again and again by one who serves since now: what becomes due meanwhile is taken up."""
+        recovery = self._parts.running.recovery(self._namespace)
+        return lambda: self._recovered(recovery, 1)
 
     def worker(self, *, concurrency: int = 10, grace: float = 30.0) -> Worker:
         """A worker that takes up runs of the registered handlers as they become due: `await store.worker().run()`.

@@ -14,9 +14,11 @@ def taken_up(policy: RecoveryPolicy, since: int) -> Which:
 
     What becomes due while somebody serves is taken up in any case; what was due before by the policy. A run that was
     cut off is found when its lease runs out, or at once when its process is dead: that may be long after somebody
-    began to serve, so when it happens says nothing, and without `auto_resume` it is never taken up.
+    began to serve, so when it happens says nothing, and without `auto_resume` it is never taken up. One whose question
+    was answered while it worked on something beside it was cut off all the same.
     """
-    never = (PAUSED,) if policy.auto_resume else (PAUSED, RUNNING)
-    pending = () if policy.auto_resume else (WAITING, FAILED)
     decided = () if policy.auto_resume_hitl else (DECIDED,)
-    return Which(never=never, left=(*pending, *decided), since=since)
+    if policy.auto_resume:
+        return Which(never=(PAUSED,), left=decided, since=since)
+    pending = (WAITING, FAILED)
+    return Which(never=(PAUSED, RUNNING), left=(*pending, *decided), since=since, cut_off=(*pending, DECIDED))

@@ -71,8 +71,9 @@ class Which(msgspec.Struct, frozen=True, kw_only=True):
 
     statuses: tuple[str, ...] = ()  # only these; none named: any
     never: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()  # of these statuses, those that were due before `since` are left to a person
+    left: tuple[str, ...] = ()  # of these statuses, those whose timer ran out before `since` are left to a person
     since: int = 0
+    cut_off: tuple[str, ...] = ()  # … and of these, those whose owner let its lease run out, whenever that was
 
 
 ANY_STATUS = Which()
@@ -126,9 +127,10 @@ def is_due(row: ThreadRow, now: int) -> bool:
 
 def is_wanted(row: ThreadRow, which: Which) -> bool:
     """Whether a thread that is due is one of those that are looked for."""
-    due_at = row.lease_until if row.lease_owner is not None else row.wake_at or 0
     asked = row.status in which.statuses if which.statuses else row.status not in which.never
-    return asked and not (row.status in which.left and due_at < which.since)
+    if row.lease_owner is not None:
+        return asked and row.status not in which.cut_off
+    return asked and not (row.status in which.left and (row.wake_at or 0) < which.since)
 
 
 def is_among(row: ThreadRow, agents: Sequence[str] | None) -> bool:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from perdure.runtime.sending import Sender
 
 GRACE = 15.0  # seconds that whoever asked has to tell people, before others do
+UNTOLD = 253_370_764_800_000_000  # the year 9999: the timer by which a question is found that nobody was told of
 _LINKED = 7 * 24 * 3600.0  # seconds that a link in a notice works
 _TEXT = 500  # characters of a reason that are kept
 
@@ -46,9 +47,10 @@ class Attending:
 
     async def next_look(self, run: Run) -> int | None:
         """When somebody has to look at the questions of a run that lets go."""
-        deadlines = [each.deadline for each in run.questions if each.deadline]
-        if not self._runtime.webhooks or not run.questions:
-            return min(deadlines, default=None)
+        if not run.questions:
+            return None
+        if not self._runtime.webhooks:
+            return min((each.deadline for each in run.questions if each.deadline), default=UNTOLD)
         row = await self._runtime.storage.thread(run.journal.key)
         return None if row is None else self._look_at(await open_questions(self._runtime.storage, row), GRACE)
 
@@ -57,10 +59,11 @@ class Attending:
         if self._runtime.webhooks:
             self._runtime.work.beside(lambda: self._until_told(key))
 
-    async def attend(self, row: ThreadRow, *, eager: bool = False) -> bool:
+    async def attend(self, row: ThreadRow, *, eager: bool = False, untold: bool = False) -> bool:
         """Do what is due; say whether the thread is due for something else, so that its run has to go on.
 
-        Who is `eager` does not wait until an attempt that failed is due again.
+        Who is `eager` does not wait until an attempt that failed is due again; who looks for `untold` questions leaves
+        those that somebody was told of: a receiver that is new, or has a new template, is not told of all old ones.
         """
         from perdure.runtime.answering import Answers
 
@@ -68,7 +71,7 @@ class Attending:
         expired = [each.opened for each in found if each.opened.is_expired(now)]
         for opened in expired:
             await Answers(self._runtime).expire(row, opened)
-        left = [each for each in found if each.opened not in expired]
+        left = [each for each in found if each.opened not in expired and not (untold and each.told)]
         told = await self._tell(row, left, eager=eager)
         return not expired and not told and is_due(row, now)
 

@@ -12,6 +12,7 @@ from perdure.core.entries import EntryKind
 from perdure.core.runs import CANCELLED, FINISHED, INTERRUPTED, RUNNING, Current
 from perdure.core.threads import ThreadRow
 from perdure.core.times import to_datetime
+from perdure.runtime.attending import UNTOLD
 from perdure.runtime.owner import is_dead
 
 
@@ -38,12 +39,13 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
 def info_of(row: ThreadRow, user: Any, current: Current, now: int, error: str = "") -> RunInfo:
     """What the line and the log of a thread tell of its newest run."""
     started, end = current.started, current.end
+    wake_at = None if row.wake_at in (None, UNTOLD) else to_datetime(row.wake_at)
     return RunInfo(
         id=started.run, thread=row.key.id, user=user, agent=started.name, key=started.key,
         status=status_of(row, current, now), input=decode_known(bytes(started.input)),
         result=decode_known(bytes(end.value)) if end else None, error=error or (end.text if end else ""),
         attempts=row.attempts, owner=row.lease_owner, started_at=to_datetime(current.micros),
-        updated_at=to_datetime(row.updated), wake_at=None if row.wake_at is None else to_datetime(row.wake_at),
+        updated_at=to_datetime(row.updated), wake_at=wake_at,
         version=current.version,
     )  # fmt: skip
 

@@ -12,6 +12,7 @@ import msgspec
 from perdure.core.errors import LeaseHeldError, LeaseLostError, NotFoundError
 from perdure.core.taking_up import ATTENDED, taken_up
 from perdure.core.threads import ThreadRow
+from perdure.runtime.attending import GRACE, UNTOLD
 from perdure.runtime.executing import Executor, Handlers
 from perdure.runtime.leases import SECOND
 from perdure.runtime.opening import Wanted
@@ -20,6 +21,7 @@ from perdure.runtime.runtime import Runtime
 
 _PAGE = 1000
 _AT_ONCE = 20  # questions that are looked after beside each other
+_WAITING = 10_000  # threads with a question that are looked through for one that nobody was told of
 _LATE = 2 * 3600.0  # seconds: the next round of attempts to tell somebody is never further ahead
 RESUME = Wanted(only_resume=True)
 
@@ -43,6 +45,8 @@ class Recovery:
         self._executor = executor
         self._handlers = handlers
         self._namespace = namespace
+        self._looked_at: dict[str, int] = {}  # threads whose questions were told, by how far their logs were then
+        self._began = False  # whether it looked for what was left before it served
 
     async def due(self, limit: int = _PAGE) -> list[ThreadRow]:
         """Threads with a run of a handler that is known here, whose timer or lease ran out; oldest first."""
@@ -64,9 +68,23 @@ class Recovery:
             self._namespace, now, limit, ahead=int(ahead * SECOND), which=ATTENDED
         )  # fmt: skip
 
-    async def attend(self, row: ThreadRow, *, eager: bool = False) -> bool:
+    async def untold(self, *, eager: bool = False) -> list[ThreadRow]:
+        """Threads with a question that perhaps nobody was told of: whoever asked had no webhooks, or, if not `eager`,
+        had time enough to use them.
+        """
+        if not self._runtime.webhooks:
+            return []
+        now, rows = self._runtime.clock.now(), await self.asked(_WAITING, ahead=UNTOLD / SECOND)
+        rows = [row for row in rows if row.lease_owner is None and (row.wake_at or 0) > now]
+        self._looked_at = {row.uid: row.head for row in rows if self._looked_at.get(row.uid) == row.head}
+        fresh = [row for row in rows if row.uid not in self._looked_at]
+        return [row for row in fresh if eager or row.wake_at == UNTOLD or row.updated + GRACE * SECOND <= now]
+
+    async def attend(self, row: ThreadRow, *, eager: bool = False, untold: bool = False) -> bool:
         """Look after the questions of a thread; say whether its run has to go on here for another reason."""
-        due = await self._runtime.attending.attend(row, eager=eager)
+        due = await self._runtime.attending.attend(row, eager=eager, untold=untold)
+        if untold:
+            self._looked_at[row.uid] = row.head
         is_left = row.lease_owner is not None and not self._runtime.recovery_policy.auto_resume  # it was cut off
         return due and not is_left and row.agent in self._handlers.names
 
@@ -96,7 +114,10 @@ class Recovery:
             return [await self.take_up(row) for row in rows]
 
         tried = await self._until_none(each, {})
-        others = [row for row in await self._late() if await self.attend(row, eager=True)]
+        eager, self._began = not self._began, True
+        others = [row for row in await self._late(eager=eager) if await self.attend(row, eager=eager)]
+        for row in await self.untold(eager=eager):
+            await self.attend(row, untold=True)
         tried |= {done.row.uid: done for done in await each(others)}
         return list((await self._until_none(each, tried)).values())
 
@@ -110,17 +131,18 @@ class Recovery:
         """Look after all questions, and return the threads whose runs have to go on for another reason."""
         turn = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(row: ThreadRow) -> bool:
+        async def one(row: ThreadRow, *, untold: bool = False) -> bool:
             async with turn:
-                return await self.attend(row, eager=True)
+                return await self.attend(row, eager=not untold, untold=untold)
 
         rows = await self._late()
         others = await asyncio.gather(*(one(row) for row in rows))
+        await asyncio.gather(*(one(row, untold=True) for row in await self.untold(eager=True)))
         return [row for row, other in zip(rows, others, strict=True) if other]
 
-    async def _late(self) -> list[ThreadRow]:
+    async def _late(self, *, eager: bool = True) -> list[ThreadRow]:
         """Questions to look after; that people were not told of one is made up for at once."""
-        return await self.asked(ahead=_LATE if self._runtime.webhooks else 0.0)
+        return await self.asked(ahead=_LATE if self._runtime.webhooks and eager else 0.0)
 
     async def take_up(self, row: ThreadRow) -> Tried:
         """Bring one run as far as it goes; what it raises is recorded in its log, and told here."""

@@ -16,6 +16,7 @@ from perdure.runtime.stalled import Stalled
 
 _POLL = 1.0  # seconds between two looks at timers and leases, which nobody announces
 _ORPHANS = 5.0  # … at owners that died on this machine
+_UNTOLD = 30.0  # … at questions of processes that have nobody to tell
 _QUESTIONS = 50  # looked after at once
 _STALLED = 600.0  # … without a word of a run that somebody holds: it is told of
 _TROUBLE = 0.5  # seconds to wait for a storage that could not be reached
@@ -37,7 +38,7 @@ class Worker:
         self._running: dict[str, asyncio.Task[Tried]] = {}
         self._attended: dict[str, asyncio.Task[None]] = {}  # a slow receiver of news must not hold up runs
         self._stalled = Stalled(runtime, namespace)
-        self._looked_for_orphans = self._looked_at_questions = float("-inf")
+        self._looked_for_orphans = self._looked_at_questions = self._looked_for_untold = float("-inf")
         self._serving: asyncio.Task[None] | None = None
 
     @property
@@ -117,12 +118,23 @@ class Worker:
             return
         self._looked_at_questions = now
         for row in await self._recovery.asked(_QUESTIONS + len(self._attended)):
-            if row.uid not in self._attended and len(self._attended) < _QUESTIONS:
-                self._attended[row.uid] = asyncio.create_task(self._attend(row), name=f"perdure pause {row.key.id}")
+            self._look_after(row)
+        rows = await self._recovery.untold() if now - self._looked_for_untold > _UNTOLD else None
+        if rows is not None and all(self._look_after(row, untold=True) for row in rows):
+            self._looked_for_untold = now  # else there was no room: the rest is looked at next time
 
-    async def _attend(self, row: ThreadRow) -> None:
+    def _look_after(self, row: ThreadRow, *, untold: bool = False) -> bool:
+        """Look after the questions of a thread, beside all else; False when there is no room."""
+        if row.uid not in self._attended:
+            if len(self._attended) >= _QUESTIONS:
+                return False
+            work = self._attend(row, untold)
+            self._attended[row.uid] = asyncio.create_task(work, name=f"perdure pause {row.key.id}")
+        return True
+
+    async def _attend(self, row: ThreadRow, untold: bool) -> None:
         try:
-            if await self._recovery.attend(row) and row.uid not in self._running:
+            if await self._recovery.attend(row, untold=untold) and row.uid not in self._running:
                 self._start(row)
         except PerdureError as exc:
             self._runtime.telemetry.log("warning", "a question was not looked after", thread=row.key.id, error=str(exc))

@@ -289,7 +289,8 @@ class Storage(Protocol):
         """Threads whose lease ran out or whose timer did, oldest first, found by an index.
 
         With `agents`, only those whose agent is one of these; "" stands for threads without an agent. With `ahead`,
-        those too that will be due within so many microseconds. `which` tells them apart by their status.
+        those too that will be due within so many microseconds. `which` tells them apart by their status:
+        `left` looks at those whose timer ran out, `cut_off` at those whose lease did.
         """
         ...
 

@@ -93,7 +93,8 @@ class Running:
 
     def worker(self) -> Worker:
         """A worker that takes up runs of the registered handlers as they become due, one at a time."""
-        return Worker(self.recover)
+        recover = self._store._recovering()  # pyright: ignore[reportPrivateUsage]
+        return Worker(lambda: self._run(recover()))
 
     def runs(
         self,

@@ -275,6 +275,7 @@ class Model:
             asked = asked and (not which.statuses or row.status in which.statuses)
             asked = asked and (bool(which.statuses) or row.status not in which.never)
             left = row.status in which.left and at is not None and at < which.since
+            left = row.status in which.cut_off if row.lease_owner is not None else left
             if key.namespace == namespace and at is not None and at <= now and asked and not left:
                 found.append((at, key))
         return sorted(found, key=lambda each: each[0])

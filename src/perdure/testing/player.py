@@ -44,7 +44,8 @@ PATCHES = [
 ]
 WHICH = [
     *(ANY_STATUS, Which(statuses=("running", "x")), Which(never=("idle", "y"))),
-    *(Which(left=("running",)), Which(left=("idle", "running", "x"))),
+    *(Which(left=("running",)), Which(left=("idle", "running", "x")), Which(cut_off=("running", "x"))),
+    Which(never=("y",), left=("idle",), cut_off=("idle",)),
 ]
 BLOBS = [blob_of("one"), blob_of("two")]
 TTL = 5 * SECOND

@@ -24,6 +24,7 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
     new: tuple[str, ...]  # in rising order
     again: str | None  # the newest, where older ones that are new would otherwise stand after it
     grown: tuple[str, ...]  # those that are there; more may have been written for them since
+    newest: str | None  # the one that its graph goes on after; None where it went on there
 
 
 class AnotherHistory(Exception):
@@ -41,7 +42,9 @@ def missing(source: Sequence[str], target: Standing) -> Missing:
     if new and went_on:
         raise AnotherHistory(f"a thread of this id has another history there: {len(went_on):,} checkpoints of its own")
     there = tuple(id for id in source if id in target.ids)
-    return Missing(new=new, again=_again(new, there), grown=() if went_on else there)
+    if went_on:
+        return Missing(new=(), again=None, grown=(), newest=None)
+    return Missing(new=new, again=_again(new, there), grown=there, newest=source[-1] if source else None)
 
 
 def _again(new: Sequence[str], there: Sequence[str]) -> str | None:

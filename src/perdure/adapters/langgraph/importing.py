@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -110,26 +110,37 @@ class Importer:
         ids = sorted(self._source.ids(spot.thread, spot.ns))
         return missing(ids, self._run(lambda keeper: keeping.standing(keeper, spot.thread, spot.ns)))
 
-    def _spot(self, spot: Spot, todo: Missing, count: Count) -> Iterable[str]:
+    def _spot(self, spot: Spot, todo: Missing, count: Count) -> Iterator[str]:
         """Bring what is missing of a graph in a thread; yields the id of each checkpoint that was brought."""
         brings = Brings(Reviver(self._serde), self._run, opaque=self._opaque, values=self._values)
-        place = Place(spot.thread, spot.ns)
         for id in todo.grown:
             self._grown(brings, Place(spot.thread, spot.ns, id), is_last=id == todo.grown[-1])
             count.one()
-        for id in (*todo.new, *((todo.again,) if todo.again else ())):
-            found = self._source.get(Place(place.thread, place.ns, id))
-            if found is None:
-                continue  # deleted there meanwhile
-            brings.bring(*found)
-            if id != todo.again:
-                count.one()
+        for id in todo.new:
+            if self._one(brings, Place(spot.thread, spot.ns, id)):
                 yield id
+            count.one()
+        if todo.again:
+            self._one(brings, Place(spot.thread, spot.ns, todo.again))
+        if todo.newest and not spot.ns:
+            newest = Place(spot.thread, spot.ns, todo.newest)
+            brings.wait(newest, self._source.pending(newest))
+
+    def _one(self, brings: Brings, place: Place) -> bool:
+        found = self._source.get(place)
+        if found is None:
+            return False  # deleted there meanwhile
+        brings.bring(*found)
+        return True
 
     def _grown(self, brings: Brings, place: Place, *, is_last: bool) -> None:
         """What was written since for a checkpoint that is here. A crash may have left the last one unchecked."""
-        found = self._source.get(place) if is_last else None
-        if found is not None and not brings.stands(found[0]):
-            brings.bring(*found)
-        else:
-            brings.write(place, found[1] if found else self._source.pending(place))
+        if not is_last:
+            return brings.write_more(place, self._source.pending(place))
+        brings.went_on(place)
+        found = self._source.get(place)
+        if found is None:
+            return None
+        if brings.stands(found[0]):
+            return brings.write_more(place, found[1])
+        return brings.bring(*found)

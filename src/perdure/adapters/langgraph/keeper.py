@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.adapters.langgraph import layout, writes
+from perdure.adapters.langgraph import interrupts, layout, writes
 from perdure.adapters.langgraph.places import KIND, Place, checkpoint_id, key_of, point_id
 from perdure.app.parts import Parts
 from perdure.checkpoints.requests import Request
@@ -19,10 +19,11 @@ from perdure.core.document import Document
 from perdure.core.entries import EntryKind
 from perdure.core.errors import NotFoundError, VersionConflictError
 from perdure.core.identity import ThreadKey
-from perdure.core.threads import ThreadPatch
+from perdure.core.threads import IDLE, ThreadPatch
 
 _TIPS = 10_000  # threads whose newest checkpoint is remembered
 _OURS = ThreadPatch(agent=KIND)
+_WENT_ON = ThreadPatch(agent=KIND, status=IDLE, wake_at=0)
 
 
 class Tip(msgspec.Struct, frozen=True):
@@ -62,6 +63,9 @@ class Keeper:
         self.namespace = namespace
         self.user = user
         self._tips: OrderedDict[ThreadKey, Tip] = OrderedDict()
+        self._asking: dict[
+            ThreadKey, str
+        ] = {}  # the checkpoint that a graph was interrupted at, and may be past by now
 
     def key(self, place: Place) -> ThreadKey:
         """The thread of a place."""
@@ -86,9 +90,21 @@ class Keeper:
     async def _save(
         self, key: ThreadKey, put: Put, state: object, request: Request, expected: int | None, after: int | None
     ) -> None:
+        if await self._answered(key, put, after):
+            request = msgspec.structs.replace(request, patch=_WENT_ON)
         saved = await self.parts.engine.save(key, state, expected, request, after=after)
         self._remember(key, Tip(put.checkpoint["id"], saved.appended.state_version))
         await self.parts.look_after(key)
+
+    async def _answered(self, key: ThreadKey, put: Put, after: int | None) -> bool:
+        """A graph that was interrupted went on, or elsewhere: nobody has to answer any more."""
+        asked, parent = self._asking.get(key), put.place.checkpoint
+        # Writes may come before the checkpoint they belong to: its own put is no answer, nor is one before it.
+        if asked is None or (parent != asked and after is None):
+            return False
+        del self._asking[key]
+        await interrupts.close(self.parts, key, await self._writes(key, asked, put.values))
+        return True
 
     async def _state(self, key: ThreadKey, put: Put) -> dict[str, Any]:
         before: dict[str, Any] = {}
@@ -144,6 +160,7 @@ class Keeper:
             return
         kept = [(channel, values.kept(value)) for channel, value in given]
         await self.put_written(place, writes.written(place.checkpoint, kept, task, path))
+        await self.ask(place, task, given)
 
     async def put_written(self, place: Place, written: writes.Written) -> None:
         """Keep one call's writes as they are, their places among those of the task included."""
@@ -152,6 +169,18 @@ class Keeper:
         entry = self.parts.engine.entry(EntryKind.TASK_WRITTEN, body, None)
         request = Request(key=writes.key_of(written.checkpoint, body))
         await self.parts.engine.speak(self.key(place), [entry], request)
+
+    async def ask(self, place: Place, task: str, given: Sequence[tuple[str, Any]]) -> None:
+        """Open questions for the interrupts among what a task wrote; those of a subgraph are its graph's too."""
+        raised = [] if place.ns else interrupts.raised(given)
+        if raised and place.checkpoint is not None:
+            self._interrupted(self.key(place), place.checkpoint)
+            await interrupts.ask(self.parts, self.key(place), place.checkpoint, task, raised)
+
+    def _interrupted(self, key: ThreadKey, checkpoint: str) -> None:
+        if len(self._asking) >= _TIPS:
+            self._asking.clear()  # the status of those threads is put right when they are read again
+        self._asking[key] = checkpoint
 
     async def get(self, place: Place, values: layout.Values) -> Found | None:
         """The checkpoint of a place, or the newest one of its thread; None when there is none."""
@@ -165,6 +194,8 @@ class Keeper:
         except NotFoundError:
             return None  # dropped a moment ago
         found = await self._found(key, row, place, decode(document.close()), values)
+        if any(channel == interrupts.INTERRUPT for _, channel, _ in found.writes):
+            self._interrupted(key, found.checkpoint["id"])
         if place.checkpoint is None:
             self._remember(key, Tip(found.checkpoint["id"], row.version))
         return found
@@ -191,6 +222,11 @@ class Keeper:
         """The calls that wrote something for a checkpoint, the oldest first."""
         entries = await self.parts.storage.under(key, writes.prefix(checkpoint))
         return [told(key.id, entry, writes.decode_written) for entry in entries if entry.payload]
+
+    async def newest(self, key: ThreadKey) -> dict[str, Any] | None:
+        """The metadata of the newest checkpoint of a thread; None when there is none."""
+        row = await self._find(key, None)
+        return None if row is None else decode(row.mark.metadata)
 
     async def _find(self, key: ThreadKey, checkpoint: str | None) -> CheckpointRow | None:
         """The line of a checkpoint; without an id that of the newest one that no branch left behind."""

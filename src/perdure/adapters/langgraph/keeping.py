@@ -77,7 +77,7 @@ class Brings:
             differing = self._differing(found, put)
         if differing:
             raise _lossy(found.place, differing[0])
-        self._check_written(found.place, pending, self.write(found.place, pending))
+        self._check_written(found.place, pending, self._write(found.place, pending))
 
     def stands(self, found: Theirs) -> bool:
         """Whether the newest state equals this checkpoint, or is something else altogether."""
@@ -145,12 +145,26 @@ class Brings:
             return False
         return self._reviver.same(one, other if type(one) is Opaque else self._values.given(other))
 
-    def write(self, place: Place, pending: list[Pending]) -> list[Any]:
-        """Put what was written for a checkpoint, as far as it is not there; return its values."""
+    def write_more(self, place: Place, pending: list[Pending]) -> None:
+        """Put what was written for a checkpoint that is here, as far as it is not here too."""
+        self._write(place, pending)
+
+    def _write(self, place: Place, pending: list[Pending]) -> list[Any]:
         values = [self._kept(place, at, each) for at, each in enumerate(pending)]
-        for call in _calls(place, pending, [encode(self._values.kept(value), root="writes") for value in values]):
-            self._run(lambda keeper, call=call: _write(keeper, place, call))
+        calls = _calls(place, pending, [encode(self._values.kept(value), root="writes") for value in values])
+        if calls:
+            self._run(lambda keeper: _write(keeper, place, calls))
         return values
+
+    def wait(self, place: Place, pending: list[Pending]) -> None:
+        """Open a question for each interrupt of the newest checkpoint: those before it were answered."""
+        for at, each in enumerate(pending):
+            given = [(each.channel, self._kept(place, at, each))]
+            self._run(lambda keeper, task=each.task, given=given: keeper.ask(place, task, given))
+
+    def went_on(self, place: Place) -> None:
+        """Look at the newest checkpoint that is here: what comes after it answers its questions."""
+        self._run(lambda keeper: keeper.get(place, self._values))
 
     def _kept(self, place: Place, at: int, each: Pending) -> Any:
         value = self._value(place, ("writes", at, each.channel), each.value)
@@ -209,11 +223,11 @@ async def _metadata(keeper: Keeper, place: Place) -> dict[str, Any] | None:
     return decode(rows[0].mark.metadata) if rows else None
 
 
-async def _write(keeper: Keeper, place: Place, call: writes.Written) -> None:
-    body = writes.encode_body(call)
-    known = [writes.encode_body(each) for each in await keeper.calls(keeper.key(place), call.checkpoint)]
-    if body not in known:
-        await keeper.put_written(place, call)
+async def _write(keeper: Keeper, place: Place, calls: list[writes.Written]) -> None:
+    known = [writes.encode_body(each) for each in await keeper.calls(keeper.key(place), place.checkpoint or "")]
+    for call in calls:
+        if writes.encode_body(call) not in known:
+            await keeper.put_written(place, call)
 
 
 def _is_kept(name: str, value: Any) -> bool:

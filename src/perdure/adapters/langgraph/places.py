@@ -113,3 +113,9 @@ def config_of(place: Place, asked: str | None) -> dict[str, Any]:
 def plain_config(place: Place, checkpoint: str) -> dict[str, Any]:
     """The config of a checkpoint that was named or written."""
     return {"configurable": {"thread_id": place.thread, "checkpoint_ns": place.ns, "checkpoint_id": checkpoint}}
+
+
+def plain(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config as another saver may be given it: with a thread id that is nothing but its text."""
+    given = config.get("configurable") or {}
+    return {**config, "configurable": {**given, "thread_id": str(given.get("thread_id", ""))}}

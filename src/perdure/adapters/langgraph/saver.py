@@ -7,7 +7,7 @@ import copy
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from typing import Any, Self
 
-from perdure.core.errors import MissingExtraError
+from perdure.core.errors import InvalidInputError, MissingExtraError
 
 try:
     from langchain_core.runnables import RunnableConfig
@@ -25,11 +25,13 @@ except ImportError as exc:
     raise MissingExtraError("perdure.adapters.langgraph", "langgraph") from exc
 
 from perdure import sync
-from perdure.adapters.langgraph import listing, types, upkeep
+from perdure.adapters.langgraph import graphs, listing, types, upkeep
+from perdure.adapters.langgraph.graphs import Factory, Graphs, Resumable
 from perdure.adapters.langgraph.keeper import Found, Keeper, Put
 from perdure.adapters.langgraph.layout import Values
-from perdure.adapters.langgraph.places import config_of, may_branch, place_of, plain_config
+from perdure.adapters.langgraph.places import config_of, may_branch, place_of, plain, plain_config
 from perdure.adapters.langgraph.sides import Sides
+from perdure.adapters.langgraph.trial import Trial, TrialReport, bytes_of
 from perdure.app.parts import Parts
 from perdure.app.store import Perdure
 
@@ -38,7 +40,8 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
     """Keeps the checkpoints of graphs in a store: `graph = builder.compile(checkpointer=PerdureSaver(store))`.
 
     `types` are classes (or whole state schemas) whose objects may stand in a state; those of a graph's own schema are
-    known when it is compiled. With a `serde` of your own, values are kept as the bytes it makes.
+    known when it is compiled. With a `serde` of your own, values are kept as the bytes it makes. `shadow` is the saver
+    that was in use so far: it is written too, what it reads is compared (`trial`), and either can be taken away again.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
         serde: SerializerProtocol | None = None,
         types: Sequence[Any] = (),
         user: str | None = None,
+        shadow: BaseCheckpointSaver | None = None,
         url: str = "",
         **options: Any,
     ) -> None:
@@ -56,15 +60,17 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
         self._sealed = serde is not None
         self._user = user or ""
         self._sides = Sides(store, url, options, self._keeper)
+        self._graphs = Graphs()
+        self._trial = None if shadow is None else Trial(shadow)
 
     @classmethod
     def open(cls, url: str, *, serde: SerializerProtocol | None = None, types: Sequence[Any] = (),
-             user: str | None = None, **options: Any) -> Self:  # fmt: skip
+             user: str | None = None, shadow: BaseCheckpointSaver | None = None, **options: Any) -> Self:  # fmt: skip
         """A saver on the store at `url`, for synchronous and asynchronous graphs; `options` are those of the store.
 
         Use it as a context manager, `with` or `async with`, or call `close`.
         """
-        return cls(url=url, serde=serde, types=types, user=user, **options)
+        return cls(url=url, serde=serde, types=types, user=user, shadow=shadow, **options)
 
     @classmethod
     def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
@@ -100,6 +106,9 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
         """
         put = _put(config, checkpoint, metadata, new_versions, self._values)
         self._sides.run(lambda keeper: keeper.put(put))
+        if trial := self._trial:
+            given = (plain(config), checkpoint, metadata, new_versions)
+            trial.write("put", put.place.thread, lambda: trial.saver.put(*given))
         return plain_config(put.place, checkpoint["id"])
 
     async def aput(
@@ -112,6 +121,9 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
         """`put` for asynchronous code."""
         put = _put(config, checkpoint, metadata, new_versions, self._values)
         await self._sides.arun(lambda keeper: keeper.put(put))
+        if trial := self._trial:
+            given = (plain(config), checkpoint, metadata, new_versions)
+            await trial.awrite("put", put.place.thread, lambda: trial.saver.aput(*given))
         return plain_config(put.place, checkpoint["id"])
 
     def put_writes(
@@ -120,6 +132,9 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
         """Keep what a task wrote for a checkpoint, before its step is over."""
         place, values = place_of(config), self._values
         self._sides.run(lambda keeper: keeper.put_writes(place, writes, task_id, task_path, values))
+        if trial := self._trial:
+            given = (plain(config), writes, task_id, task_path)
+            trial.write("put_writes", place.thread, lambda: trial.saver.put_writes(*given))
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -127,18 +142,31 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
         """`put_writes` for asynchronous code."""
         place, values = place_of(config), self._values
         await self._sides.arun(lambda keeper: keeper.put_writes(place, writes, task_id, task_path, values))
+        if trial := self._trial:
+            given = (plain(config), writes, task_id, task_path)
+            await trial.awrite("put_writes", place.thread, lambda: trial.saver.aput_writes(*given))
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that a config names, or the newest one of its thread; None when there is none."""
         place, values = place_of(config), self._values
         found = self._sides.run(lambda keeper: keeper.get(place, values))
-        return None if found is None else _tuple(found, place.checkpoint)
+        ours = None if found is None else _tuple(found, place.checkpoint)
+        if (trial := self._trial) is None:
+            return ours
+        theirs = trial.read("get_tuple", place.thread, lambda: trial.saver.get_tuple(plain(config)))
+        trial.compare("get_tuple", place.thread, ours, theirs)
+        return theirs if ours is None else ours  # a thread that is older than the trial
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """`get_tuple` for asynchronous code."""
         place, values = place_of(config), self._values
         found = await self._sides.arun(lambda keeper: keeper.get(place, values))
-        return None if found is None else _tuple(found, place.checkpoint)
+        ours = None if found is None else _tuple(found, place.checkpoint)
+        if (trial := self._trial) is None:
+            return ours
+        theirs = await trial.aread("get_tuple", place.thread, lambda: trial.saver.aget_tuple(plain(config)))
+        trial.compare("get_tuple", place.thread, ours, theirs)
+        return theirs if ours is None else ours  # a thread that is older than the trial
 
     def list(
         self,
@@ -169,10 +197,14 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
     def delete_thread(self, thread_id: str) -> None:
         """Delete a thread with everything of its subgraphs."""
         self._sides.run(lambda keeper: upkeep.delete_thread(keeper, str(thread_id)))
+        if trial := self._trial:
+            trial.write("delete_thread", str(thread_id), lambda: trial.saver.delete_thread(thread_id))
 
     async def adelete_thread(self, thread_id: str) -> None:
         """`delete_thread` for asynchronous code."""
         await self._sides.arun(lambda keeper: upkeep.delete_thread(keeper, str(thread_id)))
+        if trial := self._trial:
+            await trial.awrite("delete_thread", str(thread_id), lambda: trial.saver.adelete_thread(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints that these runs made (`run_id` in their metadata), with what was written for them."""
@@ -198,8 +230,58 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
         """`prune` for asynchronous code."""
         await self._sides.arun(lambda keeper: upkeep.prune(keeper, [str(each) for each in thread_ids], strategy))
 
+    def trial(self) -> TrialReport:
+        """What comparing with `shadow` showed so far: reads that differ, and how large both are."""
+        if self._trial is None:
+            raise InvalidInputError("there is no trial: make the saver with shadow=, the one that was in use so far")
+        ours = self._sides.run(_weight)
+        return self._trial.report(ours, bytes_of(self._trial.saver))
+
+    async def atrial(self) -> TrialReport:
+        """`trial` for asynchronous code."""
+        if self._trial is None:
+            raise InvalidInputError("there is no trial: make the saver with shadow=, the one that was in use so far")
+        return self._trial.report(await self._sides.arun(_weight), None)
+
+    def graph(self, name: str, factory: Factory | None = None) -> Any:
+        """Tell of a graph that `resume` may go on with: a function that is given the saver and compiles the graph.
+
+        Also a decorator. A thread whose checkpoints name a `graph` in their metadata goes on with that one.
+        """
+        if factory is None:
+            return lambda made: (self._graphs.add(name, made), made)[1]
+        self._graphs.add(name, factory)
+        return factory
+
+    def resume(self, thread_id: str, *, graph: str | None = None, config: Any = None) -> Any:
+        """Go on with the graph of a thread: with what was decided about its interrupts, or where it was cut off.
+
+        Returns what the graph's `invoke` returns. Raises `NotFoundError` when no such graph was told of,
+        `InvalidInputError` when there is nothing to go on with.
+        """
+        found = self._sides.run(lambda keeper: graphs.waiting(keeper, str(thread_id)))
+        made, where = self._graphs.find(self, graph, found.metadata), _at(thread_id, config)
+        return made.invoke(graphs.next_input(str(thread_id), made.get_state(where), found.answers), where)
+
+    async def aresume(self, thread_id: str, *, graph: str | None = None, config: Any = None) -> Any:
+        """`resume` for asynchronous code."""
+        found = await self._sides.arun(lambda keeper: graphs.waiting(keeper, str(thread_id)))
+        made, where = self._graphs.find(self, graph, found.metadata), _at(thread_id, config)
+        state = await made.aget_state(where)
+        return await made.ainvoke(graphs.next_input(str(thread_id), state, found.answers), where)
+
+    def list_resumable(self, limit: int = 100) -> Sequence[Resumable]:
+        """The threads whose graphs wait for an answer, or for `resume` after one; those that changed last first."""
+        return self._sides.run(lambda keeper: graphs.resumable(keeper, limit))
+
+    async def alist_resumable(self, limit: int = 100) -> Sequence[Resumable]:
+        """`list_resumable` for asynchronous code."""
+        return await self._sides.arun(lambda keeper: graphs.resumable(keeper, limit))
+
     def get_next_version(self, current: Any, channel: None) -> Any:
         """The version after this one. Threads that came from LangGraph's own savers keep their text versions."""
+        if self._trial is not None:
+            return self._trial.saver.get_next_version(current, channel)
         if isinstance(current, str):
             return f"{int(current.partition('.')[0]) + 1:032}"
         return 1 if current is None else current + 1
@@ -230,8 +312,19 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
         await self._sides.aclose()
 
 
+async def _weight(keeper: Keeper) -> int:
+    await keeper.parts.ready()
+    return (await keeper.parts.storage.sizes()).disk_bytes
+
+
 async def _ready(keeper: Keeper) -> None:
     await keeper.parts.ready()
+
+
+def _at(thread_id: str, config: Any) -> Any:
+    """The newest checkpoint of a thread, with what else the graph is configured by."""
+    given = dict(config or {})
+    return {**given, "configurable": {**given.get("configurable", {}), "thread_id": str(thread_id)}}
 
 
 def _allow(classes: Sequence[Any]) -> None:

@@ -95,10 +95,12 @@ async def keyed(tx: Transaction, key: ThreadKey, idem_key: str) -> Entry | None:
 async def under(tx: Transaction, key: ThreadKey, prefix: str) -> list[Entry]:
     """The under of the contract."""
     stored, end = await thread(tx, key), after_all(prefix)
-    bounds, rows = (prefix,) if end is None else (prefix, end), list[Row]()
+    keys = (prefix,) if end is None else (prefix, end)
+    rows: list[Row] = []
     for owner, span in await pieces(tx, stored, stored.row.head) if stored else []:
         if span.high > span.low:
-            rows += await tx.rows(tx.sql.under(ends=end is not None), (owner.number, *bounds, span.high))
+            values = (owner.number, *keys, owner.place(span.low), owner.place(span.high))
+            rows += await tx.rows(tx.sql.under(ends=end is not None), values)
     return sorted(map(entry_of, rows), key=lambda entry: entry.version)
 
 
@@ -397,9 +399,9 @@ async def due(
     now = await tx.moment(now) + ahead
     condition, named = tx.sql.dialect.among(" AND coalesce(agent, '')", agents) if agents else ("", ())
     wanted, statuses = _of(tx, which)
-    left, old = _left(tx, which)
-    part, text = (namespace, now, *named, *statuses, *old), condition + wanted
-    found = await tx.rows(tx.sql.due(text, left), (*part, *part, limit))
+    (cut_off, gone), (left, old) = _cut_off(tx, which), _left(tx, which)
+    part, text = (namespace, now, *named, *statuses), condition + wanted
+    found = await tx.rows(tx.sql.due(text + cut_off, text + left), (*part, *gone, *part, *old, limit))
     return [thread_of(row).row for row in found]
 
 
@@ -408,11 +410,15 @@ def _of(tx: Transaction, which: Which) -> tuple[str, Row]:
     return tx.sql.dialect.among(word, statuses) if statuses else ("", ())
 
 
+def _cut_off(tx: Transaction, which: Which) -> tuple[str, Row]:
+    return tx.sql.dialect.among(" AND NOT status", which.cut_off) if which.cut_off else ("", ())
+
+
 def _left(tx: Transaction, which: Which) -> tuple[str, Row]:
     if not which.left:
         return "", ()
     text, values = tx.sql.dialect.among("status", which.left)
-    return text, (*values, which.since)
+    return f" AND NOT ({text} AND wake_at < ?)", (*values, which.since)
 
 
 async def blobs(tx: Transaction, scope: bytes, digests: Sequence[bytes]) -> dict[bytes, bytes]:

@@ -102,20 +102,16 @@ SET name = ?, agent = ?, tags = ?, status = ?, epoch = ?, lease_owner = ?, lease
 WHERE "row" = ?"""
 
     @cache  # noqa: B019
-    def due(self, condition: str = "", left: str = "") -> str:
-        """Threads that somebody should look at, each part by its own index, under a condition, or none.
-
-        Those that are `left` have to have become due since a time.
-        """
+    def due(self, by_lease: str = "", by_timer: str = "") -> str:
+        """Threads that somebody should look at, each part by its own index, under a condition of its own, or none."""
         thread = self.dialect.table("thread")
-        by_lease, by_timer = (f" AND NOT ({left} AND {at} < ?)" if left else "" for at in ("lease_until", "wake_at"))
         return self.dialect.bound(f"""SELECT {self.thread_columns} FROM (
   SELECT t.*, t.lease_until AS due_at FROM {thread} t
-  WHERE namespace = ? AND lease_owner IS NOT NULL AND lease_until <= ? AND name_key IS NOT NULL{condition}{by_lease}
+  WHERE namespace = ? AND lease_owner IS NOT NULL AND lease_until <= ? AND name_key IS NOT NULL{by_lease}
   UNION ALL
   SELECT t.*, t.wake_at AS due_at FROM {thread} t
   WHERE namespace = ? AND wake_at IS NOT NULL AND wake_at <= ? AND lease_owner IS NULL AND name_key IS NOT NULL
-    {condition}{by_timer}
+    {by_timer}
 ) AS due ORDER BY due_at LIMIT ?""")
 
     @cache  # noqa: B019  # a handful of texts, as many as there are kinds of questions
@@ -172,13 +168,13 @@ GROUP BY e."row" >> 32"""
 
     @cache  # noqa: B019
     def under(self, *, ends: bool) -> str:
-        """Entries of a thread up to a version by a range of keys, which may have no end, in any order.
+        """Entries of a thread by a range of its keys, which may have no end, and by a range of rows, in any order.
 
-        The version is computed, and nothing is sorted: either could make a planner read the log instead.
+        Rows are computed and not sorted: a planner that went by them would read the log.
         """
         return self.dialect.bound(f"""SELECT {_ENTRY_COLUMNS}, payload FROM {self.dialect.table("entry")}
 WHERE {self.dialect.thread_of_entry} = ? AND idem_key >= ?{" AND idem_key < ?" if ends else ""}
-  AND ("row" & 4294967295) <= ?""")
+  AND "row" + 0 > ? AND "row" + 0 <= ?""")
 
     def _snapshots(self) -> None:
         snapshot = self.dialect.table("snapshot")

@@ -187,13 +187,26 @@ class DueContract(Contract):
         assert [row.key.id for row in await storage.due("", NOW, which=left)] == ["queued 1", "decided 4"]
         assert [row.key.id for row in await storage.due("", NOW, 1, which=left)] == ["queued 1"]
 
-    async def test_an_owner_that_stopped_long_ago_can_be_left_to_a_person(
+    async def test_what_an_owner_left_can_be_left_to_a_person(self, storage: Storage, scribe: Scribe) -> None:
+        for key, status in ((THREAD, "decided"), (OTHER, "running")):
+            await scribe.append(key, patch=ThreadPatch(status=status))
+            await storage.claim(key, "me", until=NOW + 5, now=NOW)
+        chosen = {("decided",): [OTHER], ("running", "other"): [THREAD], ("decided", "running"): []}
+        for cut_off, keys in chosen.items():
+            found = await storage.due("", NOW + 9, agents=[""], which=Which(never=("x",), cut_off=cut_off))
+            assert [row.key for row in found] == keys
+
+    async def test_timers_and_leases_are_left_to_a_person_each_by_their_own_statuses(
         self, storage: Storage, scribe: Scribe
     ) -> None:
-        await scribe.append(THREAD, patch=ThreadPatch(status="running"))
+        """A run that was cut off beside a question is no answer that waits, and the other way round."""
+        await scribe.append(OTHER, patch=ThreadPatch(status="decided", wake_at=NOW + 4))
+        await scribe.append(THREAD, patch=ThreadPatch(status="decided", wake_at=NOW + 1))
         await storage.claim(THREAD, "me", until=NOW + 5, now=NOW)
-        found = [await storage.due("", NOW + 9, which=Which(left=("running",), since=NOW + at)) for at in (5, 6)]
-        assert [[row.key for row in each] for each in found] == [[THREAD], []]
+        by_timer, by_lease = Which(left=("decided",), since=NOW + 9), Which(cut_off=("decided",), since=NOW + 9)
+        found = [await storage.due("", NOW + 9, which=which) for which in (by_timer, by_lease)]
+        assert [[row.key for row in each] for each in found] == [[THREAD], [OTHER]]
+        assert [row.key for row in await storage.due("", NOW, ahead=9, which=by_lease)] == [OTHER]
 
     async def test_a_claim_answers_the_timer(self, storage: Storage, scribe: Scribe) -> None:
         await scribe.append(THREAD, patch=ThreadPatch(wake_at=NOW))

@@ -1,0 +1,52 @@
+"""Real graphs: whatever happens to one on a saver is what happens to it on LangGraph's own in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perdure.storage.drive import drive
+from tests.adapters.langgraph.hands import Account, Hand, account
+from tests.adapters.langgraph.savers import SAVERS, THEIRS, Kind
+from tests.adapters.langgraph.scenes import SCENES, Scene
+
+# Both faces of theirs are in the asynchronous kinds: these have a synchronous sibling.
+KINDS = [name for name in SAVERS if name not in ("InMemorySaver", "SqliteSaver", "PostgresSaver")]
+# A beta of their own: using it warns.
+pytestmark = pytest.mark.filterwarnings("ignore:.*beta.*")
+
+
+async def played(scene: Scene, saver: Any, *, sync: bool) -> list[Any]:
+    """What was told while it was played, and the account of the thread."""
+    hand = Hand(scene.build(saver), sync=sync)
+    told = Account().of(await scene.play(hand))
+    return [told, await account(hand)]
+
+
+async def played_later(scene: Scene, kind: Kind) -> list[Any]:
+    """Played, and the account again from the database opened anew."""
+    database = kind.make()
+    try:
+        async with database.open() as saver:
+            story = await played(scene, saver, sync=False)
+        async with database.open() as saver:
+            return [*story, await account(Hand(scene.build(saver), sync=False))]
+    finally:
+        database.clear()
+
+
+@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("name", KINDS)
+async def test_a_graph_goes_as_in_memory(name: str, scene: str) -> None:
+    expected = await played_later(SCENES[scene], THEIRS["InMemorySaver"])
+    assert await played_later(SCENES[scene], SAVERS[name]) == expected
+
+
+@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("name", KINDS)
+def test_a_graph_goes_as_in_memory_without_a_loop(name: str, scene: str) -> None:
+    with THEIRS["InMemorySaver"].opened() as saver:
+        expected = drive(played(SCENES[scene], saver, sync=True))
+    with SAVERS[name].opened() as saver:
+        assert drive(played(SCENES[scene], saver, sync=True)) == expected
