@@ -37,8 +37,8 @@ def import_from(
     The source is opened read-only. Each checkpoint is put with its metadata, its parent and what was written for it,
     then read back and compared. It can be repeated, also after a crash: what is there is left alone. A thread that has
     another history here, or a value that cannot be kept, is refused with the reason, and the others go on. `types` are
-    classes whose objects may be built, beside LangChain's and LangGraph's; with `opaque`, a value with any other is kept
-    as the bytes it was. `progress` is called with the number of checkpoints that are done, and of all.
+    classes whose objects may be built, beside LangChain's and LangGraph's; with `opaque`, a value with any other is
+    kept as the bytes it was. `progress` is called with the number of checkpoints that are done, and of all.
     """
     saver = saver_on(target)
     allow_all(types)

@@ -126,8 +126,9 @@ class Brings:
             raise revival.unsupported(place, at, value) from None
 
     def _read(self, place: Place) -> dict[str, Any]:
-        self._head = self._run(lambda keeper: _caught_up(keeper, place, self._head))
-        return decode(self._head.document.close())
+        head: Head = self._run(lambda keeper: _caught_up(keeper, place, self._head))
+        self._head = head
+        return decode(head.document.close())
 
     def _differing(self, found: Theirs, put: Put) -> list[str]:
         """The parts of a checkpoint that are read back as something else than was put."""

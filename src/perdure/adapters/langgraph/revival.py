@@ -95,7 +95,7 @@ class Reviver:
             return value
 
     def same(self, one: Any, other: Any) -> bool:
-        """Whether two values are equal, or the serializer makes the same of both (what is not a number is not equal)."""
+        """Whether two values are equal, or the serializer makes the same of both: not every value equals itself."""
         if type(one) is type(other) and one == other:
             return True
         try:
@@ -106,7 +106,7 @@ class Reviver:
 
 @contextmanager
 def _blocked() -> Generator[list[str]]:
-    """What the serializer did not build while this lasts: it goes on with the fields alone, and only tells listeners."""
+    """What the serializer does not build while this lasts: it goes on with the fields alone, and tells listeners."""
     from langgraph.checkpoint.serde.event_hooks import register_serde_event_listener
 
     names: list[str] = []

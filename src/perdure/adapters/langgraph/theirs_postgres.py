@@ -1,4 +1,4 @@
-"""The tables of LangGraph's PostgresSaver: small values stand in the checkpoint, others apart by channel and version."""
+"""The tables of LangGraph's PostgresSaver: small values stand in the checkpoint, others apart, by their version."""
 # pyright: basic, reportMissingImports=false
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ _PATH = """SELECT count(*) FROM pg_attribute
 WHERE attrelid = to_regclass('checkpoint_writes') AND attname = 'task_path' AND NOT attisdropped"""
 _SPOTS = "SELECT thread_id, checkpoint_ns, count(*) FROM checkpoints GROUP BY 1, 2"
 _IDS = "SELECT checkpoint_id FROM checkpoints WHERE thread_id = %s AND checkpoint_ns = %s ORDER BY checkpoint_id"
-_ONE = "WHERE thread_id = %s AND checkpoint_ns = %s AND checkpoint_id = %s"
-_GET = f"""SELECT parent_checkpoint_id, checkpoint, metadata,
-(SELECT jsonb_object_agg(key, value) FROM jsonb_each_text(checkpoint -> 'channel_versions')) FROM checkpoints {_ONE}"""
+_GET = """SELECT parent_checkpoint_id, checkpoint, metadata,
+(SELECT jsonb_object_agg(key, value) FROM jsonb_each_text(checkpoint -> 'channel_versions'))
+FROM checkpoints WHERE thread_id = %s AND checkpoint_ns = %s AND checkpoint_id = %s"""
 _BLOBS = """SELECT channel, version, type, blob FROM checkpoint_blobs
 JOIN unnest(%s::text[], %s::text[]) AS wanted (channel, version) USING (channel, version)
 WHERE thread_id = %s AND checkpoint_ns = %s"""
-_WRITES = "SELECT {path}, task_id, idx, channel, type, blob FROM checkpoint_writes " + _ONE
+_WRITES = """SELECT {path}, task_id, idx, channel, type, blob FROM checkpoint_writes
+WHERE thread_id = %s AND checkpoint_ns = %s AND checkpoint_id = %s"""
 _WEIGHTS = (
     "SELECT sum(pg_column_size(t.*)) FROM checkpoints AS t WHERE thread_id = ANY(%s)",
     "SELECT sum(pg_column_size(t.*)) FROM checkpoint_blobs AS t WHERE thread_id = ANY(%s)",
@@ -124,7 +125,12 @@ class PostgresSource:
 
     def _pending(self, place: Place) -> list[Pending]:
         rows = self._asked(self._writes, (place.thread, place.ns, place.checkpoint))
-        return in_order([Pending(*row[:4], Opaque(row[4] or "json", bytes(row[5]))) for row in rows])
+        return in_order(
+            [
+                Pending(path, task, at, name, Opaque(type or "json", bytes(blob)))
+                for path, task, at, name, type, blob in rows
+            ]
+        )
 
     def _apart(self, place: Place, versions: dict[str, str]) -> dict[str, Opaque]:
         """The values that stand apart; those that the checkpoint before had too are not asked for again."""

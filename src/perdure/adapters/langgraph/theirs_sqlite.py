@@ -27,9 +27,10 @@ from perdure.core.errors import (
 _COLUMNS = "SELECT name FROM pragma_table_info(?)"
 _SPOTS = "SELECT thread_id, checkpoint_ns, count(*) FROM checkpoints GROUP BY 1, 2 ORDER BY 1, 2"
 _IDS = "SELECT checkpoint_id FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ? ORDER BY checkpoint_id"
-_ONE = "WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
-_GET = f"SELECT parent_checkpoint_id, type, checkpoint, metadata FROM checkpoints {_ONE}"
-_WRITES = "SELECT {path}, task_id, idx, channel, type, value FROM writes " + _ONE
+_GET = """SELECT parent_checkpoint_id, type, checkpoint, metadata FROM checkpoints
+WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"""
+_WRITES = """SELECT {path}, task_id, idx, channel, type, value FROM writes
+WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"""
 # Lengths stand at the beginning of a row: no value is read for them.
 _WEIGHTS = (
     "SELECT sum(length(checkpoint) + ifnull(length(metadata), 0)) FROM checkpoints WHERE thread_id = ?",
@@ -113,7 +114,12 @@ class SqliteSource:
 
     def _pending(self, place: Place) -> list[Pending]:
         rows = self._db.execute(self._writes, (place.thread, place.ns, place.checkpoint))
-        return in_order([Pending(*row[:4], Opaque(row[4] or "json", row[5] or b"")) for row in rows])
+        return in_order(
+            [
+                Pending(path, task, at, name, Opaque(type or "json", value or b""))
+                for path, task, at, name, type, value in rows
+            ]
+        )
 
 
 def _connected(path: str) -> sqlite3.Connection:
