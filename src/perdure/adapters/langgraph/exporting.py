@@ -19,7 +19,7 @@ from perdure.adapters.langgraph.importing import allow_all, chosen, saver_on
 from perdure.adapters.langgraph.keeper import Found, Keeper
 from perdure.adapters.langgraph.listing import Wanted, lines
 from perdure.adapters.langgraph.places import Place
-from perdure.adapters.langgraph.reports import Brought, Count, Outcome, Progress, Report, outcome
+from perdure.adapters.langgraph.reports import Brought, Count, Outcome, Progress, Report, Tally
 from perdure.adapters.langgraph.revival import Reviver, named, serializer
 from perdure.adapters.langgraph.saver import PerdureSaver
 from perdure.adapters.langgraph.theirs import Source, Spot
@@ -129,15 +129,14 @@ class Exporter:
         )
 
     def _thread(self, name: str, spots: list[Spot], count: Count) -> Brought:
-        total, start, new, before = sum(spot.count for spot in spots), count.done, 0, 0
+        total, start, tally = sum(spot.count for spot in spots), count.done, Tally()
         try:
             for spot, todo in [(spot, self._missing(spot)) for spot in spots]:
-                before += len(todo.grown)
-                for _ in self._spot(spot, todo, count):
-                    new += 1
-            return Brought(thread=name, outcome=outcome(new, before), checkpoints=total, new=new)
+                tally.before += len(todo.grown)
+                self._spot(spot, todo, count, tally)
+            return Brought(thread=name, outcome=tally.outcome, checkpoints=total, new=tally.new)
         except (AnotherHistory, InvalidInputError) as exc:
-            return Brought(thread=name, outcome=Outcome.REFUSED, checkpoints=total, new=new, reason=str(exc))
+            return Brought(thread=name, outcome=Outcome.REFUSED, checkpoints=total, new=tally.new, reason=str(exc))
         finally:
             count.to(start + total)
 
@@ -147,11 +146,11 @@ class Exporter:
         # What was pruned here is no history of its own there.
         return missing(sorted(here.ids), Standing(ids=there, own=frozenset() if here.pruned else there))
 
-    def _spot(self, spot: Spot, todo: Missing, count: Count) -> Iterable[str]:
-        """Bring what is missing of a graph in a thread; yields the id of each checkpoint that was brought."""
+    def _spot(self, spot: Spot, todo: Missing, count: Count, tally: Tally) -> None:
+        """Bring what is missing of a graph in a thread."""
         reviver, last = Reviver(self._serde), {}
         for id in todo.grown:
-            self._write(Place(spot.thread, spot.ns, id))
+            tally.written += self._write_more(Place(spot.thread, spot.ns, id))
             count.one()
         for id in todo.new:
             place = Place(spot.thread, spot.ns, id)
@@ -159,8 +158,8 @@ class Exporter:
             if found is not None:
                 last = self._put(found, last)
                 self._check(reviver, found, self._write(place))
+                tally.new += 1
             count.one()
-            yield id
 
     def _put(self, found: Found, last: dict[str, Any]) -> dict[str, Any]:
         """Put a checkpoint, and return the versions of its channels; values that did not change are not put again."""
@@ -169,6 +168,12 @@ class Exporter:
         config = _config(found.place, found.parent)
         self._there.put(config, found.checkpoint, found.metadata, changed)
         return versions
+
+    def _write_more(self, place: Place) -> int:
+        """Put what was written since for a checkpoint that is there."""
+        before = self._reader.pending(place)
+        self._write(place)
+        return int(self._reader.pending(place) != before)
 
     def _write(self, place: Place) -> Written:
         """Put what was written for a checkpoint, and return it."""

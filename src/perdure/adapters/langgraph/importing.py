@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -12,7 +12,7 @@ from perdure.adapters.langgraph import keeping, theirs, types
 from perdure.adapters.langgraph.catching_up import AnotherHistory, Missing, missing
 from perdure.adapters.langgraph.keeping import Brings
 from perdure.adapters.langgraph.places import Place
-from perdure.adapters.langgraph.reports import Brought, Count, Outcome, Progress, Report, outcome
+from perdure.adapters.langgraph.reports import Brought, Count, Outcome, Progress, Report, Tally
 from perdure.adapters.langgraph.revival import Reviver, serializer
 from perdure.adapters.langgraph.saver import PerdureSaver
 from perdure.adapters.langgraph.theirs import Source, Spot
@@ -93,16 +93,14 @@ class Importer:
         )
 
     def _thread(self, name: str, spots: list[Spot], count: Count) -> Brought:
-        total, start, new = sum(spot.count for spot in spots), count.done, 0
+        total, start, tally = sum(spot.count for spot in spots), count.done, Tally()
         try:
-            before = 0
             for spot, todo in [(spot, self._missing(spot)) for spot in spots]:
-                before += len(todo.grown)
-                for _ in self._spot(spot, todo, count):
-                    new += 1
-            return Brought(thread=name, outcome=outcome(new, before), checkpoints=total, new=new)
+                tally.before += len(todo.grown)
+                self._spot(spot, todo, count, tally)
+            return Brought(thread=name, outcome=tally.outcome, checkpoints=total, new=tally.new)
         except (AnotherHistory, InvalidInputError, ConflictError) as exc:
-            return Brought(thread=name, outcome=Outcome.REFUSED, checkpoints=total, new=new, reason=str(exc))
+            return Brought(thread=name, outcome=Outcome.REFUSED, checkpoints=total, new=tally.new, reason=str(exc))
         finally:
             count.to(start + total)
 
@@ -110,15 +108,14 @@ class Importer:
         ids = sorted(self._source.ids(spot.thread, spot.ns))
         return missing(ids, self._run(lambda keeper: keeping.standing(keeper, spot.thread, spot.ns)))
 
-    def _spot(self, spot: Spot, todo: Missing, count: Count) -> Iterator[str]:
-        """Bring what is missing of a graph in a thread; yields the id of each checkpoint that was brought."""
+    def _spot(self, spot: Spot, todo: Missing, count: Count, tally: Tally) -> None:
+        """Bring what is missing of a graph in a thread."""
         brings = Brings(Reviver(self._serde), self._run, opaque=self._opaque, values=self._values)
         for id in todo.grown:
-            self._grown(brings, Place(spot.thread, spot.ns, id), is_last=id == todo.grown[-1])
+            tally.written += self._grown(brings, Place(spot.thread, spot.ns, id), is_last=id == todo.grown[-1])
             count.one()
         for id in todo.new:
-            if self._one(brings, Place(spot.thread, spot.ns, id)):
-                yield id
+            tally.new += self._one(brings, Place(spot.thread, spot.ns, id))
             count.one()
         if todo.again:
             self._one(brings, Place(spot.thread, spot.ns, todo.again))
@@ -133,14 +130,15 @@ class Importer:
         brings.bring(*found)
         return True
 
-    def _grown(self, brings: Brings, place: Place, *, is_last: bool) -> None:
-        """What was written since for a checkpoint that is here. A crash may have left the last one unchecked."""
+    def _grown(self, brings: Brings, place: Place, *, is_last: bool) -> int:
+        """Bring what was written since for a checkpoint that is here. A crash may have left the last one unchecked."""
         if not is_last:
             return brings.write_more(place, self._source.pending(place))
         brings.went_on(place)
         found = self._source.get(place)
         if found is None:
-            return None
+            return 0
         if brings.stands(found[0]):
             return brings.write_more(place, found[1])
-        return brings.bring(*found)
+        brings.bring(*found)
+        return 1

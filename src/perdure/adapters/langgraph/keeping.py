@@ -77,7 +77,9 @@ class Brings:
             differing = self._differing(found, put)
         if differing:
             raise _lossy(found.place, differing[0])
-        self._check_written(found.place, pending, self._write(found.place, pending))
+        values = self._values_of(found.place, pending)
+        self._write(found.place, pending, values)
+        self._check_written(found.place, pending, values)
 
     def stands(self, found: Theirs) -> bool:
         """Whether the newest state equals this checkpoint, or is something else altogether."""
@@ -146,16 +148,16 @@ class Brings:
             return False
         return self._reviver.same(one, other if type(one) is Opaque else self._values.given(other))
 
-    def write_more(self, place: Place, pending: list[Pending]) -> None:
-        """Put what was written for a checkpoint that is here, as far as it is not here too."""
-        self._write(place, pending)
+    def write_more(self, place: Place, pending: list[Pending]) -> int:
+        """Put what was written for a checkpoint, as far as it is not here; return how many calls that took."""
+        return self._write(place, pending, self._values_of(place, pending))
 
-    def _write(self, place: Place, pending: list[Pending]) -> list[Any]:
-        values = [self._kept(place, at, each) for at, each in enumerate(pending)]
+    def _write(self, place: Place, pending: list[Pending], values: list[Any]) -> int:
         calls = _calls(place, pending, [encode(self._values.kept(value), root="writes") for value in values])
-        if calls:
-            self._run(lambda keeper: _write(keeper, place, calls))
-        return values
+        return self._run(lambda keeper: _write(keeper, place, calls)) if calls else 0
+
+    def _values_of(self, place: Place, pending: list[Pending]) -> list[Any]:
+        return [self._kept(place, at, each) for at, each in enumerate(pending)]
 
     def wait(self, place: Place, pending: list[Pending]) -> None:
         """Open a question for each interrupt of the newest checkpoint: those before it were answered."""
@@ -224,11 +226,12 @@ async def _metadata(keeper: Keeper, place: Place) -> dict[str, Any] | None:
     return decode(rows[0].mark.metadata) if rows else None
 
 
-async def _write(keeper: Keeper, place: Place, calls: list[writes.Written]) -> None:
+async def _write(keeper: Keeper, place: Place, calls: list[writes.Written]) -> int:
     known = [writes.encode_body(each) for each in await keeper.calls(keeper.key(place), place.checkpoint or "")]
-    for call in calls:
-        if writes.encode_body(call) not in known:
-            await keeper.put_written(place, call)
+    new = [call for call in calls if writes.encode_body(call) not in known]
+    for call in new:
+        await keeper.put_written(place, call)
+    return len(new)
 
 
 def _is_kept(name: str, value: Any) -> bool:

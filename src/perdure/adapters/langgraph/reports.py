@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
@@ -12,7 +13,7 @@ class Outcome(StrEnum):
     """What became of a thread."""
 
     COPIED = "copied"
-    GREW = "grew"  # an earlier import was brought up to it
+    GREW = "grew"  # what an earlier time had brought was brought up to it
     SAME = "same"  # everything was there
     REFUSED = "refused"
 
@@ -75,6 +76,17 @@ class Count:
         return self._done
 
 
-def outcome(new: int, before: int) -> Outcome:
-    """What became of a thread that had `before` checkpoints and got `new` ones."""
-    return Outcome.SAME if not new else Outcome.GREW if before else Outcome.COPIED
+@dataclass
+class Tally:
+    """What was found and brought of one thread."""
+
+    before: int = 0  # checkpoints that were there
+    new: int = 0
+    written: int = 0  # for checkpoints that were there
+
+    @property
+    def outcome(self) -> Outcome:
+        """What became of the thread."""
+        if not self.new and not self.written:
+            return Outcome.SAME
+        return Outcome.GREW if self.before else Outcome.COPIED
