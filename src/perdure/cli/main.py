@@ -58,6 +58,13 @@ COMMANDS = {
     "worker": Command("perdure.cli.worker:worker", "Take up runs as they become due, until SIGTERM."),
 }
 
+OF_TWO_WORDS = {
+    "export langgraph": Command("perdure.cli.graphs:export_langgraph", "Write threads into LangGraph's own tables."),
+    "import langgraph": Command(
+        "perdure.cli.graphs:import_langgraph", "Bring threads of LangGraph's own savers into a storage."
+    ),
+}
+
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; errors of ours are one line on standard error and exit code 1, wrong usage exit code 2."""
@@ -80,7 +87,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 def help_text() -> str:
     """What `perdure --help` prints."""
-    lines = "\n".join(f"  {name:<9} {command.summary}" for name, command in COMMANDS.items())
+    commands = sorted((COMMANDS | OF_TWO_WORDS).items())
+    lines = "\n".join(f"  {name:<9} {command.summary}" for name, command in commands)
     return f"{_ABOVE}\n{lines}\n{_BELOW}"
 
 

@@ -51,9 +51,9 @@ def found(storage: Storage, namespace: str, thread: str, user: str | None) -> Th
 
 
 @contextmanager
-def telling(console: Console, output: str) -> Generator[Callable[[int, int], None]]:
-    """A bar of threads while the work goes on, on a terminal only."""
-    columns = (TextColumn("threads"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+def telling(console: Console, output: str, what: str = "threads") -> Generator[Callable[[int, int], None]]:
+    """A bar of what is done while the work goes on, on a terminal only."""
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     disable = output == "json" or not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=disable) as bar:
         task = bar.add_task("", total=None)

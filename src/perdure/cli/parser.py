@@ -7,7 +7,7 @@ import sys
 
 from cyclopts import App, CycloptsError
 
-from perdure.cli.main import COMMANDS, USAGE_ERROR, UsageError
+from perdure.cli.main import COMMANDS, OF_TWO_WORDS, USAGE_ERROR, UsageError
 from perdure.cli.version import installed_version
 
 BY_CONFIG = frozenset(
@@ -19,7 +19,7 @@ _ADDRESS = re.compile(r"(file|memory|mysql|postgresql|sqlite):")
 def app() -> App:
     """The parser of the whole command line."""
     made = App(name="perdure", help="The durable layer under AI agents.", version=installed_version)
-    for name, command in COMMANDS.items():
+    for name, command in (COMMANDS | OF_TWO_WORDS).items():
         made.command(command.target, name=name, help=command.summary)
     return made
 
@@ -36,7 +36,13 @@ def run(given: list[str]) -> int:
 
 
 def _placed(given: list[str]) -> list[str]:
-    """With --config there is no URL: what follows must not be taken for one. A URL comes first; later it is a text."""
+    """The words as the parser takes them.
+
+    A command of two words is one word to it. With --config there is no URL: what follows must not be taken for one. A URL
+    comes first; later it is a text.
+    """
+    if " ".join(given[:2]) in OF_TWO_WORDS:
+        return [" ".join(given[:2]), *given[2:]]
     command, *words = given
     rest = _without_config(words)
     if command not in BY_CONFIG or rest == words or (rest and _ADDRESS.match(rest[0])):

@@ -63,6 +63,10 @@ class Registry:
         """The registration of exactly this class."""
         return self._by_class.get(cls)
 
+    def classes(self) -> list[type]:
+        """All of them."""
+        return list(self._by_class)
+
     def tagged(self, tag: str, version: int) -> Kept:
         """The registration of a stored tag; raise `UnknownTypeError` when there is none."""
         kept = self._by_tag.get(tag)

@@ -49,6 +49,7 @@ class Put(msgspec.Struct, frozen=True, kw_only=True):
     new_versions: Mapping[str, Any]
     branches: bool  # whether what stands after the parent may be left behind
     values: layout.Values
+    note: str | None = None  # what its line says about it
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +130,7 @@ class Keeper:
             id=point_id(put.checkpoint["id"]),
             kind=KIND,
             agent=KIND,
+            note=put.note,
             metadata=encode(dict(put.metadata), root="metadata"),
             parent=None if parent is None else point_id(parent),
         )
@@ -162,18 +164,26 @@ class Keeper:
         self, place: Place, given: Sequence[tuple[str, Any]], task: str, path: str, values: layout.Values
     ) -> None:
         """Keep what a task wrote for a checkpoint; the very same call again changes nothing."""
-        await self.parts.ready()
         if not given or place.checkpoint is None:
             return
         kept = [(channel, values.kept(value)) for channel, value in given]
-        body = writes.encode_body(writes.written(place.checkpoint, kept, task, path))
+        await self.put_written(place, writes.written(place.checkpoint, kept, task, path))
+        await self.ask(place, task, given)
+
+    async def put_written(self, place: Place, written: writes.Written) -> None:
+        """Keep one call's writes as they are, their places among those of the task included."""
+        await self.parts.ready()
+        body = writes.encode_body(written)
         entry = self.parts.engine.entry(EntryKind.TASK_WRITTEN, body, None)
-        key = self.key(place)
-        await self.parts.engine.speak(key, [entry], Request(key=writes.key_of(place.checkpoint, body)))
+        request = Request(key=writes.key_of(written.checkpoint, body))
+        await self.parts.engine.speak(self.key(place), [entry], request)
+
+    async def ask(self, place: Place, task: str, given: Sequence[tuple[str, Any]]) -> None:
+        """Open questions for the interrupts among what a task wrote; those of a subgraph are its graph's too."""
         raised = [] if place.ns else interrupts.raised(given)
-        if raised:
-            self._interrupted(key, place.checkpoint)
-            await interrupts.ask(self.parts, key, place.checkpoint, task, raised)
+        if raised and place.checkpoint is not None:
+            self._interrupted(self.key(place), place.checkpoint)
+            await interrupts.ask(self.parts, self.key(place), place.checkpoint, task, raised)
 
     def _interrupted(self, key: ThreadKey, checkpoint: str) -> None:
         if len(self._asking) >= _TIPS:
@@ -213,9 +223,13 @@ class Keeper:
 
     async def _writes(self, key: ThreadKey, checkpoint: str, values: layout.Values) -> list[tuple[str, str, Any]]:
         """What tasks wrote for a checkpoint, in the order in which a step applies it."""
-        entries = await self.parts.storage.under(key, writes.prefix(checkpoint))
-        calls = [told(key.id, entry, writes.decode_written) for entry in entries if entry.payload]
+        calls = await self.calls(key, checkpoint)
         return [(task, channel, values.given(value)) for task, channel, value in writes.merged(calls)]
+
+    async def calls(self, key: ThreadKey, checkpoint: str) -> list[writes.Written]:
+        """The calls that wrote something for a checkpoint, the oldest first."""
+        entries = await self.parts.storage.under(key, writes.prefix(checkpoint))
+        return [told(key.id, entry, writes.decode_written) for entry in entries if entry.payload]
 
     async def newest(self, key: ThreadKey) -> dict[str, Any] | None:
         """The metadata of the newest checkpoint of a thread; None when there is none."""

@@ -73,11 +73,16 @@ def key_of(checkpoint: str, body: bytes) -> str:
 
 def merged(calls: Iterable[Written]) -> list[tuple[str, str, Any]]:
     """What stands after these calls, in the order in which a step applies it: (task, channel, value)."""
-    standing: dict[tuple[str, int], tuple[str, Write]] = {}
+    return [(task, write.channel, decode(write.value)) for _, task, write in standing(calls)]
+
+
+def standing(calls: Iterable[Written]) -> list[tuple[str, str, Write]]:
+    """What stands after these calls, in the order in which a step applies it: (path, task, write)."""
+    found: dict[tuple[str, int], tuple[str, Write]] = {}
     for call in calls:
         for write in call.writes:
             place = (call.task, write.index)
-            if call.replaces or place not in standing:
-                standing[place] = (call.path, write)
-    ordered = sorted(standing.items(), key=lambda item: (item[1][0], *item[0]))
-    return [(task, write.channel, decode(write.value)) for (task, _), (_, write) in ordered]
+            if call.replaces or place not in found:
+                found[place] = (call.path, write)
+    ordered = sorted(found.items(), key=lambda item: (item[1][0], *item[0]))
+    return [(path, task, write) for (task, _), (path, write) in ordered]

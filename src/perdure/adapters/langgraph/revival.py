@@ -1,0 +1,217 @@
+"""Values out of LangGraph's bytes, by its own serializer; only classes that are known here are built."""
+# pyright: basic, reportMissingImports=false
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+from collections.abc import Generator, Iterator, Mapping, Set
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import ormsgpack
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from perdure.adapters.langgraph.places import Place
+from perdure.adapters.langgraph.types import Opaque
+from perdure.core.errors import InvalidInputError, UnsupportedValueError
+from perdure.core.registry import REGISTRY
+from perdure.core.steps import Path, show
+
+_LOGGER = "langgraph.checkpoint.serde.jsonplus"
+_BLOCKED = ("msgpack_blocked", "msgpack_method_blocked")
+_BUILDING = range(6)  # codes of extensions that name a class
+_SNAPSHOT = 7
+_ARRAY = re.compile(rb"\xc7.\x06|\xc8..\x06|\xc9....\x06|[\xd4-\xd8]\x06", re.DOTALL)  # heads of arrays, and more
+_READABLE = ("null", "bytes", "bytearray", "json", "msgpack")
+
+
+def known_names() -> set[tuple[str, str]]:
+    """The classes that may be built: those that are registered here, as the serializer names them."""
+    return {(cls.__module__, cls.__name__) for cls in REGISTRY.classes()}
+
+
+def serializer() -> JsonPlusSerializer:
+    """LangGraph's serializer, limited to what is known here."""
+    names = known_names()
+    try:
+        return JsonPlusSerializer(
+            allowed_msgpack_modules=tuple(names),
+            allowed_json_modules=[(*module.split("."), name) for module, name in names],
+        )
+    except TypeError as exc:
+        advice = "update it: pip install -U langgraph-checkpoint"
+        raise InvalidInputError(f"this release of langgraph-checkpoint cannot limit what it builds; {advice}") from exc
+
+
+class Foreign(Exception):
+    """A value has an object of a class that nobody allowed."""
+
+    def __init__(self, value: Opaque) -> None:
+        super().__init__()
+        self.value = value
+
+
+class Reviver:
+    """Reads the values of one graph in one thread; a value that did not change is not read again."""
+
+    def __init__(self, serde: JsonPlusSerializer) -> None:
+        self._serde = serde
+        self._last: dict[str, tuple[Opaque, Any]] = {}
+
+    def read(self, value: Opaque) -> Any:
+        """A value. Raises `Foreign` when it has an object of a class that is not allowed, or cannot be read."""
+        if value.type not in _READABLE:
+            raise Foreign(value)
+        if _ARRAY.search(value.data) and not _has_numpy() and any(_foreign(value)):
+            raise Foreign(value)  # without numpy, the serializer makes None of an array
+        with _blocked() as names:
+            found = self._serde.loads_typed((value.type, value.data))
+        if names or (value.type == "json" and b'"constructor"' in value.data and _left_over(found)):
+            raise Foreign(value)
+        return found
+
+    def channels(self, values: Mapping[str, Opaque], sealed: Set[str], *, opaque: bool) -> dict[str, Any]:
+        """The values of all channels. Those in `sealed` stay bytes; with `opaque` also those that raise `Foreign`."""
+        found = {name: each if name in sealed else self._channel(name, each, opaque) for name, each in values.items()}
+        self._last = {name: (values[name], value) for name, value in found.items() if name not in sealed}
+        return found
+
+    def _channel(self, name: str, value: Opaque, opaque: bool) -> Any:
+        before = self._last.get(name)
+        return before[1] if before is not None and before[0] == value else self.read_or_keep(value, opaque)
+
+    def read_or_keep(self, value: Opaque, opaque: bool) -> Any:
+        """A value; with `opaque`, the bytes of one that cannot be read."""
+        try:
+            return self.read(value)
+        except Foreign:
+            if not opaque:
+                raise
+            return value
+
+    def same(self, one: Any, other: Any) -> bool:
+        """Whether two values are equal, or the serializer makes the same of both: not every value equals itself."""
+        if type(one) is type(other) and one == other:
+            return True
+        try:
+            return self._serde.dumps_typed(one) == self._serde.dumps_typed(other)
+        except TypeError:
+            return False  # also what the serializer raises for a value it cannot keep
+
+
+@contextmanager
+def _blocked() -> Generator[list[str]]:
+    """What the serializer does not build while this lasts: it goes on with the fields alone, and tells listeners."""
+    from langgraph.checkpoint.serde.event_hooks import register_serde_event_listener
+
+    names: list[str] = []
+    here = threading.get_ident()
+
+    def heard(event: Any) -> None:
+        if event["kind"] in _BLOCKED and threading.get_ident() == here:
+            names.append(f"{event['module']}:{event['name']}")
+
+    stop = register_serde_event_listener(heard)
+    logger = logging.getLogger(_LOGGER)
+    logger.addFilter(_unsaid)  # what is blocked is said by an error that names the place
+    try:
+        yield names
+    finally:
+        logger.removeFilter(_unsaid)
+        stop()
+
+
+def _unsaid(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith("Blocked deserialization")
+
+
+@cache
+def _has_numpy() -> bool:
+    return find_spec("numpy") is not None
+
+
+def _left_over(value: Any) -> bool:
+    return any(isinstance(each, dict) and _constructor(each) for _, each in _walk(value, ()))
+
+
+def _constructor(value: dict[str, Any]) -> bool:
+    return value.get("lc") in (1, 2) and value.get("type") == "constructor" and "id" in value
+
+
+class _Shown(NamedTuple):
+    """An object that was not built."""
+
+    cls: str
+    fields: Any
+
+
+def unsupported(place: Place, at: Path, value: Opaque) -> UnsupportedValueError:
+    """The error about a value that cannot be built: where it is, which class it needs, and what to type."""
+    within = show(at)
+    if value.type not in _READABLE:
+        return _error(place, within, f"it is kept as {value.type!r}, which is not read", "")
+    path, cls = next(_foreign(value), ((), ""))
+    remedy = f"allow it with --types {cls}" if cls else ""
+    return _error(place, show((*at, *path)), f"an object of {cls or 'an unknown class'} is not built", remedy)
+
+
+def _error(place: Place, path: str, reason: str, remedy: str) -> UnsupportedValueError:
+    kept = "keep it as bytes with --opaque"
+    return UnsupportedValueError(f"{named(place)}, {path}", reason, f"{remedy}, or {kept}" if remedy else kept)
+
+
+def named(place: Place) -> str:
+    """A checkpoint for people."""
+    subgraph = f" ({place.ns})" if place.ns else ""
+    return f"thread {place.thread!r}{subgraph}, checkpoint {place.checkpoint}"
+
+
+def _foreign(value: Opaque) -> Iterator[tuple[Path, str]]:
+    """Where objects are that nobody allowed, and of which class each is. Nothing is built for it."""
+    known = known_names() | _safe()
+    for path, each in _walk(_unbuilt(value), ()):
+        if isinstance(each, _Shown) and tuple(each.cls.rsplit(":", 1)) not in known:
+            yield path, each.cls
+        elif isinstance(each, dict) and _constructor(each):
+            *module, name = each["id"]
+            if (".".join(module), name) not in known:
+                yield path, f"{'.'.join(module)}:{name}"
+
+
+def _safe() -> set[tuple[str, str]]:
+    from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_TYPES
+
+    return {(each[0], each[1]) for each in SAFE_MSGPACK_TYPES}
+
+
+def _unbuilt(value: Opaque) -> Any:
+    if value.type == "json":
+        return json.loads(value.data)
+    return ormsgpack.unpackb(value.data, ext_hook=_shown, option=ormsgpack.OPT_NON_STR_KEYS)
+
+
+def _shown(code: int, data: bytes) -> Any:
+    inside = ormsgpack.unpackb(data, ext_hook=_shown, option=ormsgpack.OPT_NON_STR_KEYS)
+    if code == _SNAPSHOT:
+        return inside
+    if code not in _BUILDING:
+        return _Shown("numpy:ndarray", None)
+    module, name, fields, *_ = inside
+    return _Shown(f"{module}:{name}", fields)
+
+
+def _walk(value: Any, at: Path) -> Iterator[tuple[Path, Any]]:
+    yield at, value
+    if isinstance(value, _Shown):
+        value = value.fields
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _walk(each, (*at, str(name)))
+    elif isinstance(value, (list, tuple)):
+        for index, each in enumerate(value):
+            yield from _walk(each, (*at, index))

@@ -1,0 +1,158 @@
+"""`perdure import langgraph SOURCE` and `perdure export langgraph THREAD --to TARGET`: LangGraph's own databases."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.text import Text
+
+from perdure.cli.main import UsageError
+from perdure.cli.opened import as_json, telling
+from perdure.cli.parameters import HERE, Output, Place
+from perdure.cli.places import check_there, place_of
+from perdure.core.errors import InvalidInputError
+from perdure.core.weights import shown_bytes
+
+_Threads = Annotated[
+    tuple[str, ...],
+    Parameter(name=["--thread", "--threads"], negative="", consume_multiple=True, show_default=False,
+              help="Only threads of this id; may be given several times."),
+]  # fmt: skip
+_Types = Annotated[
+    tuple[str, ...],
+    Parameter(negative="", consume_multiple=True, show_default=False,
+              help="A class whose objects may be built, as MODULE:CLASS; may be given several times."),
+]  # fmt: skip
+_User = Annotated[str, Parameter(help="Whose threads they are here.", show_default=False)]
+_SAID = {"copied": "{}ed", "grew": "brought up to date", "same": "already there", "refused": "not {}ed"}
+
+
+def import_langgraph(
+    source: str,
+    /,
+    *,
+    into: str | None = None,
+    thread: _Threads = (),
+    types: _Types = (),
+    opaque: bool = False,
+    user: _User = "",
+    at: Place = HERE,
+    output: Output = "text",
+) -> int:
+    """Bring threads of LangGraph's own savers into a storage.
+
+    The source is opened read-only. Each checkpoint is read back and compared. Run it again to catch up, also after a
+    crash: what is there already is skipped.
+
+    Parameters
+    ----------
+    source
+        A file of the SqliteSaver, or the postgresql:// address of a PostgresSaver.
+    into
+        The address of the storage; it is set up if it is empty.
+    opaque
+        Whether a value of another class is kept as the bytes it was.
+    """
+    console = Console(highlight=False)
+    graphs, classes = _adapter(), [_class(each) for each in types]
+    with _saver(graphs, into, at, user, "auto") as saver, telling(console, output, "checkpoints") as tell:
+        done = graphs.import_from(
+            source, saver, threads=thread or None, types=classes, opaque=opaque, progress=tell
+        )  # fmt: skip
+    return _tell(console, done, output, "import")
+
+
+def export_langgraph(
+    *threads: str,
+    from_: Annotated[str | None, Parameter(name="--from", help="The address of the storage.")] = None,
+    to: Annotated[str, Parameter(help="A file for the SqliteSaver, or a postgresql:// address for the PostgresSaver.")],
+    all: bool = False,
+    types: _Types = (),
+    user: _User = "",
+    at: Place = HERE,
+    output: Output = "text",
+) -> int:
+    """Write threads of graphs into LangGraph's own tables.
+
+    Its own saver writes them, so that a graph goes on with it. Each checkpoint is read back and compared. Run it again
+    to catch up.
+
+    Parameters
+    ----------
+    threads
+        The ids of the threads.
+    all
+        Whether all threads of graphs are written.
+    """
+    if bool(threads) == all:
+        raise UsageError("name threads, or say --all")
+    console = Console(highlight=False)
+    graphs, classes = _adapter(), [_class(each) for each in types]
+    with _saver(graphs, from_, at, user, "check") as saver, telling(console, output, "checkpoints") as tell:
+        done = graphs.export_to(to, saver, threads=None if all else threads, types=classes, progress=tell)
+    return _tell(console, done, output, "export")
+
+
+def _adapter() -> Any:
+    """The adapter of LangGraph; without LangGraph it says which extra is missing."""
+    return import_module("perdure.adapters.langgraph")
+
+
+@contextmanager
+def _saver(graphs: Any, url: str | None, at: Place, user: str, migrate: str) -> Generator[Any]:
+    address, options = place_of(url, at)
+    if migrate == "check":
+        check_there(address)
+    with graphs.PerdureSaver.open(address, user=user, **{**options, "migrate": migrate}) as saver:
+        yield saver
+
+
+def _class(named: str) -> Any:
+    """A class by the name that a person typed, never by one that is stored."""
+    module, _, name = named.partition(":")
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)  # as `python -m` does
+    try:
+        found: Any = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as exc:
+        raise InvalidInputError(f"--types {named}: {exc}; give MODULE:CLASS") from exc
+    return found
+
+
+def _tell(console: Console, done: Any, output: str, verb: str) -> int:
+    if output == "text":
+        for line, style in _lines(done, verb):
+            console.print(Text(line, style=style), soft_wrap=True)
+    else:
+        console.print(Text(as_json(done)), soft_wrap=True)
+    return 1 if done.refused else 0
+
+
+def _lines(done: Any, verb: str) -> Generator[tuple[str, str]]:
+    for outcome, words in _SAID.items():
+        threads = [each for each in done.threads if each.outcome == outcome]
+        if threads or outcome == "copied":
+            said = words.format(verb)
+            yield f"{said:<18} {_counted(threads)}", "red" if outcome == "refused" else ""
+    for each in done.refused:
+        kept = f" ({each.new:,} of {each.checkpoints:,} checkpoints were written before)" if each.new else ""
+        yield f"  {each.thread}: {each.reason}{kept}", "red"
+    times = done.source_bytes / done.target_bytes if done.target_bytes else 0
+    less = f", {times:,.0f} times less" if times >= 2 else ""
+    yield f"{'size':<18} {shown_bytes(done.source_bytes)} → {shown_bytes(done.target_bytes)}{less}", ""
+
+
+def _counted(threads: list[Any]) -> str:
+    count, new, total = len(threads), sum(each.new for each in threads), sum(each.checkpoints for each in threads)
+    words = f"{count:,} thread{'' if count == 1 else 's'}"
+    return f"{words}, {new:,} new of {total:,} checkpoints" if count else words
