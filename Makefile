@@ -56,11 +56,12 @@ check: $(VENV)/.ready ## lint, format, types, import contracts
 BACKEND ?= $(if $(SESSIONS),postgres,sqlite)
 BENCH_PEERS_sqlite := $(PEERS)/.ready
 BENCH_PEERS_postgres = $(PEERS)/.ready $(if $(PYTHON312),$(PEERS312)/.ready)
-# Runs and searches are measured on both databases, unless one is named; searches have no peers.
-BENCHED = $(if $(RUNTIME)$(SEARCH),$(if $(filter file,$(origin BACKEND)),sqlite postgres,$(BACKEND)),$(BACKEND))
-PART = $(if $(SESSIONS),sessions,$(if $(RUNTIME),runtime,$(if $(SEARCH),search)))
+# Runs, searches and savers are measured on both databases, unless one is named; searches have no peers, and savers
+# live in an environment together.
+BENCHED = $(if $(RUNTIME)$(SEARCH)$(PEER),$(if $(filter file,$(origin BACKEND)),sqlite postgres,$(BACKEND)),$(BACKEND))
+PART = $(if $(SESSIONS),sessions,$(if $(RUNTIME),runtime,$(if $(SEARCH),search,$(PEER))))
 ONLY = $(if $(PART),--only $(PART) --results benchmarks/results/$(PART) --name $(1))
-bench: $(VENV)/.ready $(if $(SEARCH),,$(foreach each,$(BENCHED),$(BENCH_PEERS_$(each)))) ## the benchmarks, peers beside ours; BACKEND=postgres or mysql, SESSIONS=1, RUNTIME=1 or SEARCH=1 (both databases), QUICK=1 for a short run
+bench: $(VENV)/.ready $(if $(PEER),$(LANGGRAPH)/.ready) $(if $(SEARCH)$(PEER),,$(foreach each,$(BENCHED),$(BENCH_PEERS_$(each)))) ## the benchmarks, peers beside ours; BACKEND=postgres or mysql, SESSIONS=1, RUNTIME=1, SEARCH=1 or PEER=langgraph (both databases), QUICK=1 for a short run
 	@test "$(BENCHED)" = sqlite || scripts/servers-if-possible $(BIN)/python
 	$(foreach each,$(BENCHED),$(BIN)/python -m benchmarks --backend $(each) $(if $(QUICK),--quick) $(call ONLY,$(each)) &&) true
 

@@ -80,6 +80,7 @@ def _measure(bench: Bench, parts: Sequence[str], backend: Backend, report: Repor
         sys.stderr.write(f"{name} took {seconds:.0f} s\n")
     if backend.counted_after & set(parts):
         report.fsyncs = backend.fsyncs(bench)
+    report.fsyncs |= bench.fsyncs
     if report.machine["load at start"] > report.machine["cores"]:
         report.notes.append(_BUSY)
     if report.machine["source"] != machine.source_digest():

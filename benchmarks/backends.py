@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks import fsyncs, mysql, parts, postgres, runtime
+from benchmarks import fsyncs, mysql, parts, postgres, runtime, savers
 from benchmarks.scale import FULL, QUICK, Bench, Scale
 
 
@@ -58,20 +58,20 @@ def _on_server(package: Any, name: str, *, results: str, counted_by: str, **more
     )
 
 
-_RUNTIME = {"runtime": runtime.run}
+_APART = {"runtime": runtime.run, "langgraph": savers.run}
 BACKENDS = {
     "sqlite": Backend(
         title="Benchmarks",
         results="latest",
         notes=parts.NOTES,
         parts=parts.PARTS,
-        apart=_RUNTIME,
+        apart=_APART,
         full=FULL,
         quick=QUICK,
         server=_nothing,
         fsyncs=lambda bench: fsyncs.per_save(bench.scale.traced),
         counted_by="strace",
     ),
-    "postgres": _on_server(postgres, "PostgreSQL", results="postgres", counted_by="pg_stat_wal", apart=_RUNTIME),
+    "postgres": _on_server(postgres, "PostgreSQL", results="postgres", counted_by="pg_stat_wal", apart=_APART),
     "mysql": _on_server(mysql, "MariaDB", results="mysql", counted_by="Innodb_data_fsyncs"),
 }

@@ -22,7 +22,7 @@ _PEER = "LangGraph put"
 
 def per_save(saves: int) -> dict[str, float]:
     """Syncs per save by side; empty when strace cannot show them."""
-    if not _can_trace():
+    if not can_trace():
         return {}
     names = ["raw", *SIDES, *([_PEER] if is_installed() else [])]
     counts: dict[str, float] = {}
@@ -32,35 +32,38 @@ def per_save(saves: int) -> dict[str, float]:
     return counts
 
 
-def _trace(out: str) -> list[str]:
+def trace(out: str) -> list[str]:
+    """How a command is started whose syncs are written down."""
     return ["strace", "-f", "--seccomp-bpf", "-qq", "-e", f"trace=fsync,fdatasync,{_MARK}", "-o", out]
 
 
-def _can_trace() -> bool:
+def can_trace() -> bool:
+    """Whether strace is here and may look."""
     if shutil.which("strace") is None:
         return False
-    return not subprocess.run([*_trace("/dev/null"), "true"], capture_output=True, check=False).returncode
+    return not subprocess.run([*trace("/dev/null"), "true"], capture_output=True, check=False).returncode
 
 
 def _count(name: str, saves: int) -> int:
     with tempfile.TemporaryDirectory() as folder:
         out, path = Path(folder) / "syncs", str(Path(folder) / "traced.db")
         if name == _PEER:
-            _play_peer([*_trace(str(out)), *command(path, "words", _WARM + saves)], saves)
+            play_peer(Peer([*trace(str(out)), *command(path, "words", _WARM + saves)]), saves)
         else:
             side = [sys.executable, "-m", "benchmarks.fsyncs", name, path, str(saves)]
-            subprocess.run([*_trace(str(out)), *side], cwd=ROOT, check=True)
-        return _between_marks(out.read_text().splitlines())
+            subprocess.run([*trace(str(out)), *side], cwd=ROOT, check=True)
+        return between_marks(out.read_text().splitlines())
 
 
-def _between_marks(lines: list[str]) -> int:
+def between_marks(lines: list[str]) -> int:
+    """The syncs between the two marks."""
     marks = [at for at, line in enumerate(lines) if f"{_MARK}(" in line]
     counted = lines[marks[0] : marks[1]]
     return sum("sync(" in line for line in counted)
 
 
-def _play_peer(start: list[str], saves: int) -> None:
-    peer = Peer(start)
+def play_peer(peer: Peer, saves: int) -> None:
+    """A peer's saves, marked, and its end."""
     for at in range(_WARM + saves):
         if at == _WARM:
             peer.ask("mark")

@@ -57,6 +57,7 @@ class Bench:
     found: Callable[[Figure], None]
     note: Callable[[str], None]
     server: Any = None  # the running server, where the backend needs one
+    fsyncs: dict[str, float] = field(default_factory=dict)  # per save, of parts that count them themselves
     _turns: dict[Variant, list[Turn]] = field(default_factory=dict)
 
     def path(self, name: str) -> str:

@@ -23,13 +23,13 @@ def per_save(bench: Bench) -> dict[str, float]:
     counts: dict[str, float] = {}
     players = _players(bench)
     for at, (name, play) in enumerate(players.items()):
-        short, long = (_counted(lab, play, count) for count in (_WARM, _WARM + bench.scale.traced))
+        short, long = (counted(lab, play, count) for count in (_WARM, _WARM + bench.scale.traced))
         counts[name] = (long - short) / bench.scale.traced
         progress("fsyncs", at + 1, len(players))
     return counts
 
 
-def _counted(lab: Lab, play: Player, count: int) -> int:
+def counted(lab: Lab, play: Player, count: int) -> int:
     """Connections tell the server what they did when they end, hence a database and connections for each count."""
     home = lab.home("syncs")
     before = lab.syncs()

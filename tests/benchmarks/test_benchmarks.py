@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,7 @@ import pytest
 from benchmarks.__main__ import run
 from benchmarks.backends import BACKENDS
 from benchmarks.report import Figure
+from benchmarks.savers import children
 from benchmarks.scale import Scale
 from benchmarks.workload import VARIANTS, Variant, final_state, opening_context, turns
 from perdure.testing.servers import MariadbServer, PostgresServer, require
@@ -58,6 +60,19 @@ def test_a_run_on_a_server_finds_figures_and_writes_them(
     assert report.figures
     assert [figure["figure"] for figure in written["figures"]] == [figure.name for figure in report.figures]
     assert "raw" in report.fsyncs
+
+
+@pytest.mark.parametrize("name", ["sqlite", "postgres"])
+def test_both_savers_of_langgraph_are_driven_alike(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not children.is_ready():
+        pytest.skip(children.NO_PEER)
+    monkeypatch.setattr("benchmarks.postgres.lab.PostgresServer", lambda **_: PostgresServer(durable=False))
+    monkeypatch.setattr("benchmarks.fsyncs.can_trace", lambda: False)
+    report = require(lambda: run(replace(TINY, repeats=1), ["langgraph"], BACKENDS[name]))
+    report.write(tmp_path)
+    assert len(report.figures) == (18 if name == "sqlite" else 20)
+    assert all(figure.value for figure in report.figures)
+    assert all(figure.name in next(tmp_path.glob("*.md")).read_text() for figure in report.figures)
 
 
 def test_a_bar_is_judged_by_its_sense_and_not_at_all_when_it_was_not_measured() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from perdure.checkpoints.heads import Head, Heads
 from perdure.checkpoints.requests import Request, Saved
 from perdure.checkpoints.restoring import Restorer
+from perdure.checkpoints.walking import walk
 from perdure.core import blobs, snapshots
 from perdure.core.changes import Change, Placed
 from perdure.core.checkpoint import CheckpointMark
@@ -74,6 +75,10 @@ class Engine:
     async def at(self, key: ThreadKey, version: int) -> Document:
         """The state at a version."""
         return (await self._restorer.restore(key, version)).document
+
+    def walk(self, key: ThreadKey, versions: Sequence[int]) -> AsyncIterator[tuple[int, Document]]:
+        """The states at several versions, which rise, each folded from the one before it (`walking`)."""
+        return walk(self.storage, self._restorer, key, versions)
 
     async def save(
         self, key: ThreadKey, state: object, expected: int | None, request: Request, *, after: int | None = None

@@ -7,14 +7,19 @@ from typing import Any
 
 import msgspec
 
+from perdure.adapters.langgraph import writes
 from perdure.adapters.langgraph.keeper import Found, Keeper
-from perdure.adapters.langgraph.layout import Values
+from perdure.adapters.langgraph.layout import Values, checkpoint_in
 from perdure.adapters.langgraph.places import KIND, Place, checkpoint_id, thread_in
+from perdure.core.alike import Alike
+from perdure.core.calls import told
 from perdure.core.checkpoint import CheckpointQuery, CheckpointRow
+from perdure.core.codec import decode
 from perdure.core.identity import ThreadKey
 from perdure.core.threads import ThreadQuery, ThreadRow
 
 _PAGE = 100
+_ASKED = 4  # questions for what was written for the checkpoints of one thread
 PLAIN = Values()
 
 
@@ -103,5 +108,50 @@ def _answers(row: CheckpointRow, wanted: Wanted) -> bool:
 
 async def found(keeper: Keeper, wanted: Wanted) -> list[Found]:
     """The checkpoints that answer, newest first."""
-    each = [await keeper.get(line.place, wanted.values) for line in await lines(keeper, wanted)]
-    return [one for one in each if one is not None]
+    listed = await lines(keeper, wanted)
+    threads: dict[ThreadKey, list[Line]] = {}
+    for line in listed:
+        threads.setdefault(line.key, []).append(line)
+    read = [await _read(keeper, key, mine, wanted) for key, mine in threads.items()]
+    by_place = {each.place: each for mine in read for each in mine}
+    return [by_place[line.place] for line in listed if line.place in by_place]
+
+
+async def _read(keeper: Keeper, key: ThreadKey, mine: list[Line], wanted: Wanted) -> list[Found]:
+    """The checkpoints of one thread: its log is folded once, and what neighbours share is decoded once."""
+    by_version: dict[int, list[Line]] = {}
+    for line in mine:
+        by_version.setdefault(line.row.version, []).append(line)
+    written = await _written(keeper, key, mine, wanted)
+    alike, made = Alike(), list[Found]()
+    async for version, document in keeper.parts.engine.walk(key, sorted(by_version)):
+        for line in by_version[version]:
+            made.append(_found(line, alike.build(document), written.get(line.place.checkpoint or "", []), wanted))
+    return made
+
+
+def _found(line: Line, state: dict[str, Any], calls: list[writes.Written], wanted: Wanted) -> Found:
+    checkpoint, parent = checkpoint_in(state, line.place.checkpoint or "", wanted.values)
+    return Found(
+        place=line.place,
+        checkpoint=checkpoint,
+        metadata=decode(line.row.mark.metadata),
+        parent=parent,
+        writes=[(task, name, wanted.values.given(value)) for task, name, value in writes.merged(calls)],
+    )
+
+
+async def _written(keeper: Keeper, key: ThreadKey, mine: list[Line], wanted: Wanted) -> dict[str, list[writes.Written]]:
+    """What tasks wrote for these checkpoints. Ids of one time begin alike: a few questions find what all of them have.
+
+    With a filter, those that answer may lie far apart, and between them is what nobody asked for.
+    """
+    ids = {line.place.checkpoint or "" for line in mine}
+    begins = writes.begins(ids, len(ids) if wanted.filter else _ASKED)
+    found: dict[str, list[writes.Written]] = {}
+    for begin in begins:
+        for entry in await keeper.parts.storage.under(key, begin):
+            call = told(key.id, entry, writes.decode_written) if entry.payload else None
+            if call is not None and call.checkpoint in ids:
+                found.setdefault(call.checkpoint, []).append(call)
+    return found

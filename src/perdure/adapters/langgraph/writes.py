@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -64,6 +64,33 @@ def _told(value: Any) -> Any:
 def prefix(checkpoint: str) -> str:
     """How the keys of everything that was written for a checkpoint begin."""
     return f"w.{point_id(checkpoint)}."
+
+
+def begins(checkpoints: Collection[str], most: int) -> list[str]:
+    """Beginnings of keys, at most so many, that all keys of these checkpoints have; no two of them overlap."""
+    groups = [sorted(map(prefix, checkpoints))]
+    while len(groups) < most and (wide := [each for each in groups if len(each) > 1]):
+        widest = min(wide, key=lambda each: len(_common(each)))
+        parts = _apart(widest)
+        if len(groups) - 1 + len(parts) > most:
+            break
+        groups.remove(widest)
+        groups += parts
+    return [_common(each) for each in groups]
+
+
+def _common(keys: list[str]) -> str:
+    """How keys in order begin, all of them."""
+    first, last = keys[0], keys[-1]
+    return first[: next((at for at, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), None)]
+
+
+def _apart(keys: list[str]) -> list[list[str]]:
+    """The same keys by the first sign in which they differ."""
+    at, found = len(_common(keys)), dict[str, list[str]]()
+    for key in keys:
+        found.setdefault(key[at], []).append(key)
+    return list(found.values())
 
 
 def key_of(checkpoint: str, body: bytes) -> str:

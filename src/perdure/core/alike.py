@@ -1,0 +1,85 @@
+"""Building the values of states that are mostly alike, as neighbours in a log are: what they share is decoded once.
+
+Every value has dicts, lists and objects of its own: whoever changes one state never changes another. Only leaves that
+nobody can change are shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Raw
+
+from perdure.core.codec import decode
+from perdure.core.document import Document, Node, Opened, opened
+from perdure.core.plain import LEAVES
+from perdure.core.registry import REGISTRY, Registry
+
+Make = Callable[[], Any]  # makes the value of a node, anew each time
+
+
+class Alike:
+    """Builds states. Encoded parts are known again by being the very same object in the next document."""
+
+    def __init__(self, registry: Registry = REGISTRY) -> None:
+        self._registry = registry
+        self._makes: dict[int, Make] = {}
+        self._held: list[Raw] = []  # as long as a part is held, no other one has its id
+
+    def build(self, document: Document) -> Any:
+        """The value of a document; its dicts and lists stay open, so that the next one has the same parts."""
+        root = document.reach(())
+        for name in list(root) if type(root) is dict else ():
+            document.reach((name,))
+        return self._value(root)
+
+    def _value(self, node: Node) -> Any:
+        if type(node) is dict:
+            return {key: self._value(child) for key, child in node.items()}
+        if type(node) is list:
+            known, make = self._makes.get, self._make
+            return [(known(id(child)) or make(child))() for child in node]
+        return self._make(node)()
+
+    def _make(self, node: Node) -> Make:
+        if type(node) is not Raw:
+            return lambda: self._value_of_open(node)
+        make = self._makes.get(id(node))
+        if make is None:
+            make = self._makes[id(node)] = self._made(node)
+            self._held.append(node)
+        return make
+
+    def _value_of_open(self, node: Node) -> Any:
+        return self._object(node)() if type(node) is Opened else self._value(node)
+
+    def _made(self, raw: Raw) -> Make:
+        inside = opened(raw)
+        if type(inside) is Opened:
+            return self._object(inside)
+        value = decode(raw, registry=self._registry)
+        if type(value) in LEAVES:
+            return lambda: value
+        if type(value) in (dict, list) and type(inside) is type(value):
+            return _copying(value) or self._parts(inside)
+        return lambda: decode(raw, registry=self._registry)
+
+    def _parts(self, inside: dict[str, Raw] | list[Raw]) -> Make:
+        if isinstance(inside, list):
+            items = [self._make(child) for child in inside]
+            return lambda: [make() for make in items]
+        fields = {key: self._make(child) for key, child in inside.items()}
+        return lambda: {key: make() for key, make in fields.items()}
+
+    def _object(self, node: Opened) -> Make:
+        """Its class builds each one: what it does then, it may do only for that one."""
+        kept = self._registry.tagged(node.tag, node.version)
+        fields, version = self._parts(node.fields), node.version
+        return lambda: kept.build(kept.upgraded(fields(), version))
+
+
+def _copying(value: Any) -> Make | None:
+    """How to copy a dict or list of leaves; None for one that has others inside."""
+    inside = value.values() if type(value) is dict else value
+    return value.copy if set(map(type, inside)) <= LEAVES else None
