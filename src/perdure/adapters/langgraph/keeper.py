@@ -30,6 +30,7 @@ class Tip(msgspec.Struct, frozen=True):
 
     checkpoint: str
     version: int
+    empty: Mapping[str, Any] = {}  # its channels without a value, and their versions
 
 
 class Put(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +72,7 @@ class Keeper:
         await self.parts.ready()
         key = self.key(put.place)
         tip = self._tips.get(key)
-        state = await self._state(key, put)
+        state = await self._state(key, put, tip)
         request = self._request(put, tip is None)
         parent = put.place.checkpoint
         if parent is not None and tip is not None and tip.checkpoint == parent:
@@ -83,15 +84,19 @@ class Keeper:
         await self._save(key, put, state, request, expected, after)
 
     async def _save(
-        self, key: ThreadKey, put: Put, state: object, request: Request, expected: int | None, after: int | None
+        self, key: ThreadKey, put: Put, state: dict[str, Any], request: Request, expected: int | None, after: int | None
     ) -> None:
         saved = await self.parts.engine.save(key, state, expected, request, after=after)
-        self._remember(key, Tip(put.checkpoint["id"], saved.appended.state_version))
+        empty = layout.without_value(put.checkpoint["channel_versions"], state)
+        self._remember(key, Tip(put.checkpoint["id"], saved.appended.state_version, empty))
         await self.parts.look_after(key)
 
-    async def _state(self, key: ThreadKey, put: Put) -> dict[str, Any]:
+    async def _state(self, key: ThreadKey, put: Put, tip: Tip | None) -> dict[str, Any]:
         before: dict[str, Any] = {}
-        if layout.missing(put.checkpoint, put.new_versions):
+        # A graph names `__start__` among its versions for ever, and never again among its values: a channel that had
+        # no value at this version has none now, and reading the whole state at every put would not find one.
+        empty = tip.empty if tip is not None and tip.checkpoint == put.place.checkpoint else {}
+        if layout.missing(put.checkpoint, put.new_versions, empty):
             for found in (put.place.checkpoint, None):
                 row = await self._find(key, found)
                 if row is not None:
@@ -160,7 +165,8 @@ class Keeper:
             return None  # dropped a moment ago
         found = await self._found(key, row, place, decode(document.close()), values)
         if place.checkpoint is None:
-            self._remember(key, Tip(found.checkpoint["id"], row.version))
+            empty = layout.without_value(found.checkpoint["channel_versions"], found.checkpoint["channel_values"])
+            self._remember(key, Tip(found.checkpoint["id"], row.version, empty))
         return found
 
     async def _found(
