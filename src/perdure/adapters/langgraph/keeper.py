@@ -38,6 +38,7 @@ class Tip(msgspec.Struct, frozen=True):
 
     checkpoint: str
     version: int
+    empty: Mapping[str, Any] = {}  # its channels without a value, and their versions
 
 
 class Put(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,9 +72,7 @@ class Keeper:
         self.user = user
         self._fenced = fenced
         self._tips: OrderedDict[ThreadKey, Tip] = OrderedDict()
-        self._asking: dict[
-            ThreadKey, str
-        ] = {}  # the checkpoint that a graph was interrupted at, and may be past by now
+        self._asking: dict[ThreadKey, str] = {}  # where a graph was interrupted, and may be past by now
 
     def key(self, place: Place) -> ThreadKey:
         """The thread of a place."""
@@ -84,7 +83,7 @@ class Keeper:
         await self.parts.ready()
         key = self.key(put.place)
         tip = self._tips.get(key)
-        state = await self._state(key, put)
+        state = await self._state(key, put, tip)
         request = self._fenced(key, self._request(put, tip is None))
         parent = put.place.checkpoint
         if parent is not None and tip is not None and tip.checkpoint == parent:
@@ -96,12 +95,13 @@ class Keeper:
         await self._save(key, put, state, request, expected, after)
 
     async def _save(
-        self, key: ThreadKey, put: Put, state: object, request: Request, expected: int | None, after: int | None
+        self, key: ThreadKey, put: Put, state: dict[str, Any], request: Request, expected: int | None, after: int | None
     ) -> None:
         if await self._answered(key, put, after):
             request = msgspec.structs.replace(request, patch=_WENT_ON)
         saved = await self.parts.engine.save(key, state, expected, request, after=after)
-        self._remember(key, Tip(put.checkpoint["id"], saved.appended.state_version))
+        empty = layout.without_value(put.checkpoint["channel_versions"], state)
+        self._remember(key, Tip(put.checkpoint["id"], saved.appended.state_version, empty))
         await self.parts.look_after(key)
 
     async def _answered(self, key: ThreadKey, put: Put, after: int | None) -> bool:
@@ -114,9 +114,12 @@ class Keeper:
         await interrupts.close(self.parts, key, await self._writes(key, asked, put.values))
         return True
 
-    async def _state(self, key: ThreadKey, put: Put) -> dict[str, Any]:
+    async def _state(self, key: ThreadKey, put: Put, tip: Tip | None) -> dict[str, Any]:
         before: dict[str, Any] = {}
-        if layout.missing(put.checkpoint, put.new_versions):
+        # A graph names `__start__` among its versions for ever, and never again among its values: a channel that had
+        # no value at this version has none now, and reading the whole state at every put would not find one.
+        empty = tip.empty if tip is not None and tip.checkpoint == put.place.checkpoint else {}
+        if layout.missing(put.checkpoint, put.new_versions, empty):
             for found in (put.place.checkpoint, None):
                 row = await self._find(key, found)
                 if row is not None:
@@ -201,11 +204,14 @@ class Keeper:
             document = await self._document(key, row)
         except NotFoundError:
             return None  # dropped a moment ago
+        if document.root is None:
+            return None  # deleted a moment ago
         found = await self._found(key, row, place, decode(document.close()), values)
         if any(channel == interrupts.INTERRUPT for _, channel, _ in found.writes):
             self._interrupted(key, found.checkpoint["id"])
         if place.checkpoint is None:
-            self._remember(key, Tip(found.checkpoint["id"], row.version))
+            empty = layout.without_value(found.checkpoint["channel_versions"], found.checkpoint["channel_values"])
+            self._remember(key, Tip(found.checkpoint["id"], row.version, empty))
         return found
 
     async def _found(

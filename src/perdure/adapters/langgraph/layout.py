@@ -11,6 +11,7 @@ from perdure.core.errors import InvalidInputError
 REST = "__langgraph__"  # the key of the state under which everything stands that is no channel's value
 _PARENT = "parent"
 _APART = ("id", "channel_values")
+NOTHING: Mapping[str, Any] = {}
 
 
 class Values:
@@ -49,10 +50,21 @@ def state_of(
     return {**values, REST: {**rest, _PARENT: parent}}
 
 
-def missing(checkpoint: Mapping[str, Any], new_versions: Mapping[str, Any]) -> list[str]:
-    """The channels that did not change and were not given: they are what they were."""
-    given = checkpoint["channel_values"]
-    return [name for name in checkpoint["channel_versions"] if name not in given and name not in new_versions]
+def missing(
+    checkpoint: Mapping[str, Any], new_versions: Mapping[str, Any], empty: Mapping[str, Any] = NOTHING
+) -> list[str]:
+    """The channels that did not change and were not given: they are what they were.
+
+    `empty` are channels that are known to have had no value, and the versions at which they had none.
+    """
+    given, now = checkpoint["channel_values"], checkpoint["channel_versions"]
+    unchanged = [name for name in now if name not in given and name not in new_versions]
+    return [name for name in unchanged if name not in empty or empty[name] != now[name]]
+
+
+def without_value(versions: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The channels that have a version and no value."""
+    return {name: version for name, version in versions.items() if name not in values}
 
 
 def kept_from(before: Mapping[str, Any], checkpoint: Mapping[str, Any]) -> dict[str, Any]:

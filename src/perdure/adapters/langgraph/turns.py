@@ -35,7 +35,7 @@ def fenced(key: ThreadKey, request: Request) -> Request:
 class Turn:
     """One turn on a thread: `with` for synchronous code, `async with` for asynchronous."""
 
-    def __init__(self, sides: Sides, thread: str, wait: float) -> None:
+    def __init__(self, sides: Sides[Keeper], thread: str, wait: float) -> None:
         self._sides = sides
         self._thread = thread
         self._wait = wait
