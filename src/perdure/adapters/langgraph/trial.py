@@ -130,7 +130,7 @@ def first_difference(ours: Any, theirs: Any, place: str) -> tuple[str, str, str]
     listed = isinstance(ours, list | tuple) and isinstance(theirs, list | tuple)
     if type(ours) is not type(theirs) and not listed:
         return place or ".", _short(ours), _short(theirs)
-    if not listed and isinstance(ours, Mapping):
+    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
         names = [*ours, *(name for name in theirs if name not in ours)]
         pairs = ((f"{place}.{name}", ours.get(name, "(none)"), theirs.get(name, "(none)")) for name in names)
         return next((found for at, one, two in pairs if (found := first_difference(one, two, at))), None)
