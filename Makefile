@@ -3,6 +3,7 @@
 VENV ?= .venv
 PEERS := .venv-peers
 PEERS312 := .venv-peers-312
+LANGGRAPH := .venv-langgraph
 BIN := $(VENV)/bin
 JOBS ?= 3
 KILLS ?= 1000
@@ -39,9 +40,12 @@ demo: $(VENV)/.ready $(if $(VS),$(PEERS)/.ready) ## an agent is killed and resum
 # tested by losing it on purpose.
 IN_MEMORY := $(shell test -w /dev/shm && df -Pm /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 8000 { print "/dev/shm" }')
 
-test: $(VENV)/.ready ## the tests; ARGS=tests/core narrows them
+# Adapters are tested beside what they adapt to, each in an environment of its own.
+PYTEST = $(if $(TMPDIR),,$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY) ))$(1)/bin/python -m pytest -n $(JOBS) --no-loadscope-reorder
+test: $(VENV)/.ready $(if $(ARGS),,$(LANGGRAPH)/.ready) ## the tests; ARGS=tests/core narrows them
 	@scripts/servers-if-possible $(BIN)/python
-	$(if $(TMPDIR),,$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY) ))$(BIN)/pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder $(ARGS)
+	$(call PYTEST,$(VENV)) --dist loadscope $(ARGS)
+	$(if $(ARGS),,$(call PYTEST,$(LANGGRAPH)) --dist worksteal tests/adapters/langgraph)
 
 check: $(VENV)/.ready ## lint, format, types, import contracts
 	$(BIN)/ruff check
@@ -106,6 +110,14 @@ $(PEERS)/.ready: constraints/peers.txt
 	$(call new_venv,$(PEERS))
 	@$(PEERS)/bin/python -m pip install -qq -c constraints/peers.txt \
 		langgraph langgraph-checkpoint-sqlite langgraph-checkpoint-postgres 'psycopg[binary,pool]' dbos
+	@touch $@
+
+$(LANGGRAPH)/.ready: pyproject.toml constraints/langgraph.txt
+	$(call new_venv,$(LANGGRAPH))
+	@$(LANGGRAPH)/bin/python -m pip install -qq -c constraints/langgraph.txt pip hatchling editables
+	@$(LANGGRAPH)/bin/python -m pip install -qq -c constraints/langgraph.txt --no-build-isolation \
+		-e '.[cli,postgres,mysql,redis,forms]' langgraph langgraph-checkpoint-conformance langgraph-checkpoint-sqlite \
+		langgraph-checkpoint-postgres pytest pytest-asyncio pytest-timeout pytest-xdist hypothesis
 	@touch $@
 
 $(PEERS312)/.ready: constraints/peers.txt

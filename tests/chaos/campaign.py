@@ -32,6 +32,7 @@ from tests.chaos.worker import HANDLER
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 600.0  # seconds after which a campaign that does not end is a finding of its own
+LONG_FROZEN = 60.0  # seconds after which a worker wakes although nobody took its runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +48,7 @@ class Size:
     freezes: int = 1000
     between: float = 1.5  # seconds between two blows, about
     restarts: tuple[float, ...] = (1 / 3, 2 / 3)  # shares of the results after which the database goes down
-    patient: bool = False  # any time to take over will do: this machine is busy
+    patient: bool = False  # this machine is busy: any time to take over will do, and the blows come one by one
 
     @property
     def takeover(self) -> float:
@@ -60,9 +61,19 @@ class Told:
     """What was done to the workers and the database; times are seconds since 1970."""
 
     kills: list[tuple[float, list[str]]] = field(default_factory=list)  # when, and the uids of the threads it held
-    freezes: list[tuple[float, float, list[str]]] = field(default_factory=list)  # from when, until when, what it held
+    freezes: list[tuple[float, float, list[str]]] = field(default_factory=list)  # when, when it woke, what it held
     downs: list[tuple[float, float]] = field(default_factory=list)  # from when to when there was no database
     seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A worker that is frozen."""
+
+    worker: subprocess.Popen[bytes]
+    at: float  # seconds since 1970
+    seconds: float  # at least
+    held: list[str]
 
 
 class Campaign:
@@ -74,7 +85,7 @@ class Campaign:
         self._schema = f"perdure_chaos_{os.getpid()}"
         self._folder = Path(tempfile.mkdtemp(prefix="perdure-chaos-"))
         self._workers: list[subprocess.Popen[bytes]] = []
-        self._thaw: list[tuple[float, subprocess.Popen[bytes]]] = []
+        self._frozen: list[Frozen] = []
         self._ways: list[Callable[[], None]] = [server.crash, server.stop] if server else []
         self.told = Told()
 
@@ -122,7 +133,7 @@ class Campaign:
 
     def _blow(self) -> None:
         """Kill or freeze a worker, now and then."""
-        frozen = {worker.pid for _, worker in self._thaw}
+        frozen = {each.worker.pid for each in self._frozen}
         able = [worker for worker in self._workers if worker.pid in self._ready() and worker.pid not in frozen]
         if time.monotonic() < self._next_blow or len(able) <= self._size.workers // 2:
             return  # somebody has to be there to take over
@@ -148,14 +159,19 @@ class Campaign:
     def _freeze(self, worker: subprocess.Popen[bytes]) -> None:
         worker.send_signal(signal.SIGSTOP)
         seconds = self._rng.uniform(1.5, 2.5) * self._size.ttl
-        self.told.freezes.append((time.time(), time.time() + seconds, self._held(worker.pid)))
-        self._thaw.append((time.monotonic() + seconds, worker))
+        self._frozen.append(Frozen(worker, time.time(), seconds, self._held(worker.pid)))
 
     def _end_freezes(self, *, now: bool = False) -> None:
-        for until, worker in list(self._thaw):
-            if now or time.monotonic() >= until:
-                worker.send_signal(signal.SIGCONT)
-                self._thaw.remove((until, worker))
+        for each in list(self._frozen):
+            if now or self._may_wake(each):
+                self.told.freezes.append((each.at, time.time(), each.held))
+                each.worker.send_signal(signal.SIGCONT)
+                self._frozen.remove(each)
+
+    def _may_wake(self, frozen: Frozen) -> bool:
+        """Once others have its runs, which takes them long where they hardly get to work."""
+        slept = time.time() - frozen.at
+        return slept > LONG_FROZEN or (slept > frozen.seconds and not self._held(frozen.worker.pid))
 
     def _restart_when_due(self) -> None:
         done = len(self.told.downs)
@@ -163,6 +179,8 @@ class Campaign:
         results = self._size.threads * self._size.steps
         if self._server is None or done >= len(shares) or self._count("step.finished") < shares[done] * results:
             return
+        if self._size.patient and self._frozen:
+            return  # the runs of a frozen worker could not be taken from it
         began = time.time()
         self._ways[done]()
         time.sleep(self._rng.uniform(0, 0.5))
@@ -184,7 +202,7 @@ class Campaign:
             return connection.execute(query, words).fetchall()  # pyright: ignore
 
     def _ready(self) -> set[int]:
-        return {int(line.split()[0]) for line in self._noted("ready")}
+        return {int(line) for line in self._noted("ready")}
 
     def _lost(self) -> int:
         return len(self._noted("lost"))

@@ -3,7 +3,7 @@
     python -m tests.chaos.worker URL SCHEMA FOLDER TTL CONCURRENCY STEPS PACE
 
 It serves until it is killed or told to stop, and writes a line into FOLDER/ready when it begins, and one into
-FOLDER/lost for every run that was taken from it.
+FOLDER/lost whenever the storage refuses it because a run was taken from it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from perdure.core.errors import LeaseLostError
 HANDLER = "chaos"
 
 
-def stepping(folder: Path, steps: int, pace: float) -> Any:
+def stepping(steps: int, pace: float) -> Any:
     """A handler of so many steps; each takes a while, and gives its number."""
 
     async def work(number: int) -> int:
@@ -30,25 +30,38 @@ def stepping(folder: Path, steps: int, pace: float) -> Any:
         return number
 
     async def handler(run: Any) -> int:
-        try:
-            return sum([await run.step("work", work, number) for number in range(steps)])
-        except BaseException:
-            if isinstance(run.journal.held.lost, LeaseLostError):
-                _note(folder, "lost", run.id)
-            raise
+        return sum([await run.step("work", work, number) for number in range(steps)])
 
     return handler
 
 
-def _note(folder: Path, what: str, run: str = "") -> None:
+def note_refusals(storage: Any, folder: Path) -> None:
+    """Not in the handler: a worker that froze between its claim and its handler is refused outside of it."""
+    for name in ("append", "renew", "release"):
+        setattr(storage, name, _noting(getattr(storage, name), folder))
+
+
+def _noting(call: Any, folder: Path) -> Any:
+    async def noting(*args: Any, **words: Any) -> Any:
+        try:
+            return await call(*args, **words)
+        except LeaseLostError:
+            _note(folder, "lost")
+            raise
+
+    return noting
+
+
+def _note(folder: Path, what: str) -> None:
     with Path(folder, what).open("a") as file:
-        file.write(f"{os.getpid()} {run}\n")
+        file.write(f"{os.getpid()}\n")
 
 
 async def serve(url: str, schema: str, folder: str, ttl: str, concurrency: str, steps: str, pace: str) -> None:
     """Take up runs until SIGTERM."""
     async with Perdure.open(url, schema=schema, lease_ttl=float(ttl), pool_max=4) as store:
-        store.handler(HANDLER, retry=1_000_000)(stepping(Path(folder), int(steps), float(pace)))
+        store.handler(HANDLER, retry=1_000_000)(stepping(int(steps), float(pace)))
+        note_refusals(store._parts.storage, Path(folder))
         await store.threads(1)
         _note(Path(folder), "ready")
         await store.worker(concurrency=int(concurrency), grace=1.0).run()

@@ -35,10 +35,13 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClo
         yield store
 
 
+def _inner(store: Any) -> Perdure:
+    return vars(store)["_inner"]._store if isinstance(store, Awaited) else store
+
+
 async def tell(store: Any, kind: EntryKind, body: object, key: ThreadKey = KEY) -> None:
     """Add an entry that the runtime would add."""
-    inner: Perdure = vars(store)["_inner"]._store if isinstance(store, Awaited) else store
-    parts = parts_of(inner)
+    parts = parts_of(_inner(store))
     row = await parts.storage.thread(key)
     assert row is not None
     await parts.engine.add(row, kind, encode(body), Request())
@@ -55,6 +58,22 @@ def versions(points: list[Any]) -> list[int]:
 
 
 # ── rewind and redo (B5) ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("how", ["append", "update"])
+async def test_after_a_rewind_to_before_there_was_a_state_a_thread_is_written_as_new(store: Any, how: str) -> None:
+    thread = store.thread("t")
+    await thread.add_messages([{"role": "user", "content": "hi"}])
+    await thread.save({"n": 1})
+    await thread.rewind("@1")
+    assert await store.thread("t").load() is None
+    if how == "append":
+        await thread.append("a.b", 1)
+    else:
+        await thread.update(set={"x": 2}, append={"a.b": [1]})
+    made = {"a": {"b": [1]}} if how == "append" else {"x": 2, "a": {"b": [1]}}
+    parts_of(_inner(store)).engine.forget(KEY)
+    assert (await store.thread("t").load(), await store.thread("t").load("@2")) == (made, {"n": 1})
 
 
 async def test_a_preview_names_what_is_left_and_the_tools_that_ran(store: Any) -> None:

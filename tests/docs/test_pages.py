@@ -65,6 +65,8 @@ def _exists(dotted: str) -> bool:
             try:
                 found = import_module(f"{found.__name__}.{part}")
                 continue
+            except perdure.errors.MissingExtraError:
+                return True  # an adapter of something that is not installed here
             except ImportError:
                 return part in ("json", "lock") and found is perdure  # files of the file storage
         if not hasattr(found, part):

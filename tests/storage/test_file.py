@@ -132,6 +132,24 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["holiday.jpg"]
 
 
+class Overtaken(RealDisk):
+    """Another opener makes the storage between our look for its marker and our listing of the folder."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = str(place)
+
+    def names(self, folder: str) -> list[str]:
+        if folder == self._place:
+            opened(folder)
+        return super().names(folder)
+
+
+def test_two_may_make_a_folder_at_the_same_moment(place: Path) -> None:
+    slower = opened(place, disk=Overtaken(place))
+    drive(Scribe(slower, ManualClock()).append())
+    assert [entry.version for entry in drive(opened(place).entries(THREAD))] == [1]
+
+
 def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("x")
     with pytest.raises(StorageError):

@@ -128,6 +128,20 @@ def test_a_frozen_server_takes_connections_and_says_nothing_until_it_thaws(serve
     assert client.read() == ["a"]
 
 
+def test_all_of_a_server_stands_still_when_freeze_returns(server: Server) -> None:
+    """Else it would answer one more call on a busy machine, and a test of a server that hangs would find none."""
+    server.freeze()
+    seen = states_of(server)
+    server.thaw()
+    assert seen == {"T"}
+
+
+def states_of(server: Server) -> set[str]:
+    """What the threads of all its processes do, as the kernel says."""
+    threads = [stat for pid in family(server.pid or 0) for stat in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return {stat.read_text().rpartition(")")[2].split()[0] for stat in threads}
+
+
 def test_a_frozen_server_can_be_stopped(server: Server) -> None:
     server.freeze()
     server.stop()

@@ -12,8 +12,9 @@ from perdure.app.handle import Handle
 from perdure.core.checkpoint import MAX_LIMIT, Checkpoint, check_limit
 from perdure.core.codec import encode
 from perdure.core.entries import EntryKind
-from perdure.core.errors import InvalidInputError, NotFoundError
+from perdure.core.errors import InvalidInputError, NotFoundError, UnfinishedRunError
 from perdure.core.identity import ThreadKey, check_id, check_label
+from perdure.core.runs import WAKING
 from perdure.core.seams import check_there
 from perdure.core.threads import ThreadRow
 
@@ -54,22 +55,33 @@ class TimeTravel(Handle):
         """Go back to the state at `ref`, and return what is left behind; with `dry_run`, only that.
 
         It is an entry like any other: nothing is erased, and `redo` takes it back. What tools did outside stays done;
-        the answer names them. Raises `VersionConflictError` when the state changed since this handle saw it.
+        the answer names them. Raises `VersionConflictError` when the state changed since this handle saw it, and
+        `UnfinishedRunError` under a run that works or waits: it would go on as if what it wrote were still there.
         """
         row = await self._row(await self._found())
         version = await self._parts.points.version(row, ref)
         preview = await self._parts.travel.preview(row, version)
         if dry_run:
             return preview
+        await self._refuse_under_a_run(row)
         point = await self._go(row, version, note, key)
         return msgspec.structs.replace(preview, checkpoint=point)
 
     async def redo(self) -> Rewinding:
         """Take the newest rewind back; raise `NotFoundError` when the state changed after it, or there was none."""
         row = await self._row(await self._found())
+        await self._refuse_under_a_run(row)
         version = await self._parts.travel.last_rewind(row)
         preview = await self._parts.travel.preview(row, version)
         return msgspec.structs.replace(preview, checkpoint=await self._go(row, version, "redo", None))
+
+    async def _refuse_under_a_run(self, row: ThreadRow) -> None:
+        """What a run wrote is found in the log when it goes on, and not written again: a rewind would take it away."""
+        if not row.run or row.status not in WAKING:
+            return
+        current = await self._parts.running.runtime.standing.newest(row)
+        if current is not None and not current.is_over:
+            raise UnfinishedRunError(self.id, current.started.run, row.status)
 
     async def _go(self, row: ThreadRow, version: int, note: str | None, key: str | None) -> str | None:
         mark = self._mark(REWIND, None, note, {"to": version})

@@ -18,6 +18,7 @@ from perdure.core.ops import Append, Delete, Op, Ops, Set, Splice, Truncate, siz
 from perdure.core.steps import Path, Step, show
 
 Edit = tuple[Any, Any, Any]  # (dict, key, encoded value) or (list, None, encoded items)
+_NIL = b"\xc0"
 _EMPTY_DICT = Raw(b"\x80")
 
 
@@ -183,12 +184,12 @@ class _Placer:
     def __init__(self, document: Document) -> None:
         self.ops: list[Op] = []
         self._made: set[Path] = set()
-        if document.root is None:
+        self._root = None if _is_none(document.root) else opened(document.root)
+        if self._root is None:
             self._made.add(())
             self.ops.append(Set((), _EMPTY_DICT))
         else:
-            document.root = opened(document.root)
-        self._root = document.root
+            document.root = self._root
 
     def set(self, path: Path, value: Raw) -> None:
         node, found = self._parent(path)
@@ -244,6 +245,11 @@ class _Placer:
         if not isinstance(index, int) or not 0 <= index < len(inside):
             raise InvalidPathError(_text(path), f"has no index of a list of {len(inside)}: {step!r}")
         return index
+
+
+def _is_none(root: Any) -> bool:
+    """Whether there is no state yet, or a rewind went back to before there was one, which is kept as nothing."""
+    return root is None or (type(root) is Raw and bytes(root) == _NIL)
 
 
 def _inside(node: Any) -> Any:

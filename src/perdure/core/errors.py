@@ -33,6 +33,7 @@ PerdureError
 │   ├── RunFailedError           a run that was waited for failed, or is dead
 │   ├── RunCancelledError        a run that was waited for was cancelled
 │   ├── ToolDeniedError          a person did not approve a tool, or nobody did in time; it was not run
+│   ├── ToolMissingError         a tool that a person approved, or that may have run, is not among an agent's tools here
 │   ├── HandlerMissingError      no handler of this name is registered here
 │   ├── ModelError               a model did not answer, or with something that cannot be used
 │   │   ├── ModelUnavailableError  it could not be reached, is overloaded or failed; trying again may help
@@ -389,6 +390,20 @@ class HandlerMissingError(RunError, LookupError):
         advice = f'add @store.handler("{name}")' if name else "enter the block again: thread.run()"
         super().__init__(f"the run of thread {thread_id!r} cannot be resumed: {missing}; {advice}")
         self.name = name
+        self.thread_id = thread_id
+
+
+class ToolMissingError(RunError, LookupError):
+    """A tool that a person approved, or that may have run, is not among the tools of its agent in this process."""
+
+    def __init__(self, tool: str, agent: str | None, thread_id: str, why: str) -> None:
+        super().__init__(
+            f"agent {agent!r} has no tool {tool!r} here, and in thread {thread_id!r} it {why}. It was not run, and the "
+            f'model was not asked. Add it, store.agent("{agent}", tools=[…, {tool}]), and store.resume("{thread_id}"); '
+            f'or store.resume("{thread_id}", changed="accept") tells the model that there is no such tool'
+        )
+        self.tool = tool
+        self.agent = agent
         self.thread_id = thread_id
 
 

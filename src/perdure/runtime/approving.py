@@ -12,7 +12,7 @@ from perdure.core.calls import Call, key_digest
 from perdure.core.errors import PauseChangedError, ToolDeniedError
 from perdure.core.plain import LEAVES
 from perdure.core.templates import filled
-from perdure.runtime.pausing import Question, ask, standing
+from perdure.runtime.pausing import Question, answered, ask, standing
 from perdure.runtime.scope import Scope
 
 if TYPE_CHECKING:
@@ -31,10 +31,7 @@ async def approved(run: Run, scope: Scope, call: Call, options: Options, asked: 
     Once asked, the answer holds, whatever an operator asks for by now: a tool that was begun with edited arguments is
     tried again with those. Raises `ToolDeniedError`.
     """
-    inside = Scope(run, call.id, scope)
-    inside.free = True  # an operator may ask for approval that the log knows nothing of
-    # Not called a pause: it is asked around the tool, and must not stand where the tool's own first call is expected.
-    place = inside.call(f"approval {asked.name}", key_digest(asked.name))
+    inside, place = _place(run, scope, call, asked.name)
     needed = needs_approval(run.runtime.approvals, asked.name, required=options.require_approval)
     if (begun or not needed) and await standing(run, place) is None:
         return asked
@@ -47,6 +44,28 @@ async def approved(run: Run, scope: Scope, call: Call, options: Options, asked: 
         # The tool takes other arguments by now than those that somebody approved: nothing else must run in their name.
         raise PauseChangedError(decision.pause, asked.name, [f"the tool takes other arguments now: {changed}"])
     return _with(asked, dict(decision.args))
+
+
+async def approved_by(run: Run, scope: Scope, call: Call, name: str) -> str | None:
+    """Who approved a call, whatever its tool is like by now; None where nobody was asked about it.
+
+    Raises `ToolDeniedError`; waits for an answer as asking does.
+    """
+    inside, place = _place(run, scope, call, name)
+    entry = await standing(run, place)
+    if entry is None:
+        return None
+    decision = await answered(run, inside, place, entry)
+    if not decision:
+        raise ToolDeniedError(name, decision.by, decision.answer)
+    return decision.by
+
+
+def _place(run: Run, scope: Scope, call: Call, name: str) -> tuple[Scope, Call]:
+    inside = Scope(run, call.id, scope)
+    inside.free = True  # an operator may ask for approval that the log knows nothing of
+    # Not called a pause: it is asked around the tool, and must not stand where the tool's own first call is expected.
+    return inside, inside.call(f"approval {name}", key_digest(name))
 
 
 def _asks(run: Run, options: Options, asked: Asked) -> Question:

@@ -57,6 +57,16 @@ async def ask(run: Run, scope: Scope, call: Call, question: Question) -> Decisio
         scope.settle()
 
 
+async def answered(run: Run, scope: Scope, call: Call, entry: Entry) -> Decision:
+    """The decision about a question as it stands in the log, whatever the code would ask by now."""
+    opened = told(run.journal.key.id, entry, decode_opened)
+    try:
+        question = Question(opened.name, opened.ask, decode(bytes(opened.args)), Expected(opened.expects), opened.who)
+        return await _asked(run, scope, call, question, entry)
+    finally:
+        scope.settle()
+
+
 async def ask_about(
     run: Run, call: Call, intent: Intent, why: Literal["unverified", "rerun"], who: tuple[str, ...]
 ) -> Decision:

@@ -79,6 +79,11 @@ class Perdure(Agents):
         url, given = Config.load(path).opened(options)
         return cls.open(url, **given)
 
+    @property
+    def namespace(self) -> str:
+        """The namespace of the threads of this store."""
+        return self._store.namespace
+
     def thread(
         self,
         id: str,

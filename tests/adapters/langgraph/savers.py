@@ -7,6 +7,7 @@ A saver is plugged in by two functions of an address, one to a `Database` and on
 from __future__ import annotations
 
 import copy
+import importlib.util
 import itertools
 import os
 import shutil
@@ -328,11 +329,7 @@ OURS = {
 
 
 def ours_is_there() -> bool:
-    try:
-        from perdure.adapters.langgraph import PerdureSaver  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    return importlib.util.find_spec("perdure.adapters.langgraph") is not None
 
 
 SAVERS: dict[str, Kind] = THEIRS | (OURS if ours_is_there() else {})

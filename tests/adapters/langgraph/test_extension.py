@@ -19,7 +19,7 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
 
 
 # Nothing is kept by a memory that another process could open, or that could be searched.
-IN_MEMORY_ONLY = ("kill -9", "sizes", "a serializer of the user's")
+IN_MEMORY_ONLY = ("kill -9", "threads and loops", "sizes", "a serializer of the user's")
 
 
 @pytest.mark.skipif(not ours_is_there(), reason="there is no adapter yet")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 
 from perdure.storage.drive import drive
+from perdure.testing.langgraph.serdes import Stream
 from tests.adapters.langgraph.hands import Account, Hand, account
 from tests.adapters.langgraph.savers import SAVERS, THEIRS, Kind
 from tests.adapters.langgraph.scenes import SCENES, Scene
@@ -24,13 +26,13 @@ async def played(scene: Scene, saver: Any, *, sync: bool) -> list[Any]:
     return [told, await account(hand)]
 
 
-async def played_later(scene: Scene, kind: Kind) -> list[Any]:
+async def played_later(scene: Scene, kind: Kind, **options: Any) -> list[Any]:
     """Played, and the account again from the database opened anew."""
     database = kind.make()
     try:
-        async with database.open() as saver:
+        async with database.open(**options) as saver:
             story = await played(scene, saver, sync=False)
-        async with database.open() as saver:
+        async with database.open(**options) as saver:
             return [*story, await account(Hand(scene.build(saver), sync=False))]
     finally:
         database.clear()
@@ -50,3 +52,13 @@ def test_a_graph_goes_as_in_memory_without_a_loop(name: str, scene: str) -> None
         expected = drive(played(SCENES[scene], saver, sync=True))
     with SAVERS[name].opened() as saver:
         assert drive(played(SCENES[scene], saver, sync=True)) == expected
+
+
+@pytest.mark.parametrize(
+    "scene", ["an agent with tools", "interrupt and resume", "subgraphs", "time travel", "fan-out"]
+)
+@pytest.mark.parametrize("name", [name for name in KINDS if "sqlite" in name.lower()])
+async def test_a_graph_goes_as_in_memory_when_its_values_are_encrypted(name: str, scene: str) -> None:
+    expected = await played_later(SCENES[scene], THEIRS["InMemorySaver"])
+    encrypted = await played_later(SCENES[scene], SAVERS[name], serde=EncryptedSerializer(Stream()))
+    assert encrypted == expected

@@ -3,5 +3,6 @@
 from perdure.adapters.langgraph.saver import PerdureSaver  # isort: skip  # says which extra is missing
 from perdure.adapters.langgraph.exporting import export_to
 from perdure.adapters.langgraph.importing import import_from
+from perdure.adapters.langgraph.store import PerdureStore
 
-__all__ = ["PerdureSaver", "export_to", "import_from"]
+__all__ = ["PerdureSaver", "PerdureStore", "export_to", "import_from"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -24,6 +24,13 @@ from perdure.core.threads import IDLE, ThreadPatch
 _TIPS = 10_000  # threads whose newest checkpoint is remembered
 _OURS = ThreadPatch(agent=KIND)
 _WENT_ON = ThreadPatch(agent=KIND, status=IDLE, wake_at=0)
+
+
+Fenced = Callable[[ThreadKey, Request], Request]
+
+
+def _unfenced(key: ThreadKey, request: Request) -> Request:
+    return request
 
 
 class Tip(msgspec.Struct, frozen=True):
@@ -58,10 +65,11 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 class Keeper:
     """Keeps the checkpoints of graphs in one open store."""
 
-    def __init__(self, parts: Parts, namespace: str, user: str) -> None:
+    def __init__(self, parts: Parts, namespace: str, user: str, fenced: Fenced = _unfenced) -> None:
         self.parts = parts
         self.namespace = namespace
         self.user = user
+        self._fenced = fenced
         self._tips: OrderedDict[ThreadKey, Tip] = OrderedDict()
         self._asking: dict[
             ThreadKey, str
@@ -77,7 +85,7 @@ class Keeper:
         key = self.key(put.place)
         tip = self._tips.get(key)
         state = await self._state(key, put)
-        request = self._request(put, tip is None)
+        request = self._fenced(key, self._request(put, tip is None))
         parent = put.place.checkpoint
         if parent is not None and tip is not None and tip.checkpoint == parent:
             try:

@@ -32,6 +32,7 @@ from perdure.adapters.langgraph.layout import Values
 from perdure.adapters.langgraph.places import config_of, may_branch, place_of, plain, plain_config
 from perdure.adapters.langgraph.sides import Sides
 from perdure.adapters.langgraph.trial import Trial, TrialReport, bytes_of
+from perdure.adapters.langgraph.turns import Turn, fenced
 from perdure.app.parts import Parts
 from perdure.app.store import Perdure
 
@@ -78,7 +79,7 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
         return cls.open(conn_string, **options)
 
     def _keeper(self, parts: Parts, namespace: str) -> Keeper:
-        return Keeper(parts, namespace, self._user)
+        return Keeper(parts, namespace, self._user, fenced)
 
     @property
     def _values(self) -> Values:
@@ -242,6 +243,14 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
         if self._trial is None:
             raise InvalidInputError("there is no trial: make the saver with shadow=, the one that was in use so far")
         return self._trial.report(await self._sides.arun(_weight), None)
+
+    def turn(self, thread_id: str, *, wait: float = 30.0) -> Turn:
+        """Hold a thread while a graph runs on it: `with saver.turn("42"): graph.invoke(…)`, or `async with`.
+
+        Others that take a turn wait for it up to `wait` seconds (`LeaseHeldError` then); puts outside of a turn are
+        refused meanwhile. Without turns, the second of two runs that meet is refused by `VersionConflictError`.
+        """
+        return Turn(self._sides, str(thread_id), wait)
 
     def graph(self, name: str, factory: Factory | None = None) -> Any:
         """Tell of a graph that `resume` may go on with: a function that is given the saver and compiles the graph.

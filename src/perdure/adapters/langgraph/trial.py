@@ -123,14 +123,18 @@ def _told(found: Any) -> Any:
 
 
 def first_difference(ours: Any, theirs: Any, place: str) -> tuple[str, str, str] | None:
-    """Where two values first differ, and how; None when they are the same, types included."""
-    if type(ours) is not type(theirs):
+    """Where two values first differ, and how; None when they are the same, types included.
+
+    A tuple is let for a list: LangGraph's own serializer makes one of the other.
+    """
+    listed = isinstance(ours, list | tuple) and isinstance(theirs, list | tuple)
+    if type(ours) is not type(theirs) and not listed:
         return place or ".", _short(ours), _short(theirs)
     if isinstance(ours, Mapping):
         names = [*ours, *(name for name in theirs if name not in ours)]
         pairs = ((f"{place}.{name}", ours.get(name, "(none)"), theirs.get(name, "(none)")) for name in names)
         return next((found for at, one, two in pairs if (found := first_difference(one, two, at))), None)
-    if isinstance(ours, list | tuple) and len(ours) == len(theirs):
+    if listed and len(ours) == len(theirs):
         each = enumerate(zip(ours, theirs, strict=True))
         return next((found for at, (one, two) in each if (found := first_difference(one, two, f"{place}[{at}]"))), None)
     return None if ours == theirs or repr(ours) == repr(theirs) else (place or ".", _short(ours), _short(theirs))

@@ -9,11 +9,20 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from perdure.core.approval import needs_approval
-from perdure.core.calls import Call, key_digest, reason
-from perdure.core.errors import InvalidInputError, RunError, StepFailedError, StorageError, ToolDeniedError
+from perdure.core.calls import Call, Outcome, key_digest, reason
+from perdure.core.codec import decode
+from perdure.core.errors import (
+    InvalidInputError,
+    RunError,
+    StepFailedError,
+    StorageError,
+    ToolDeniedError,
+    ToolMissingError,
+)
 from perdure.runtime.agents.conversation import result_of, shown_to_model
 from perdure.runtime.agents.listening import AgentEvent, tell
 from perdure.runtime.agents.model import ToolCall
+from perdure.runtime.approving import approved_by
 from perdure.runtime.calling import KEY, Asked, Unverified, outcome_of_tool
 from perdure.runtime.scope import SCOPE, Scope
 from perdure.runtime.unkept import Unkept
@@ -65,13 +74,23 @@ class Caller:
     async def _result(self, run: Run, call: ToolCall) -> Message:
         tool = self._tools.get(call.name)
         if tool is None:
-            known = ", ".join(self._tools) or "none"
-            return result_of(call, f"error: there is no tool {call.name!r}; there are: {known}", is_error=True)
+            return await self._without(run, call)
         try:
             tool.parameters.convert(call.args)
         except InvalidInputError as exc:
             return result_of(call, f"error: bad arguments: {exc}", is_error=True)
         return await self._called(run, call, tool, dict(call.args))
+
+    async def _without(self, run: Run, call: ToolCall) -> Message:
+        """A tool that there is not: the model is told, unless there was one when a person approved it or it ran."""
+        try:
+            found = await _of_missing(run, call) if run.resumed else None
+        except ToolDeniedError as exc:
+            return result_of(call, f"denied: {exc}")
+        if found is not None:
+            return result_of(call, _told(decode(bytes(found.value))))
+        known = ", ".join(self._tools) or "none"
+        return result_of(call, f"error: there is no tool {call.name!r}; there are: {known}", is_error=True)
 
     async def _called(self, run: Run, call: ToolCall, tool: Tool, args: dict[str, Any]) -> Message:
         # Found by what the model gave: a default that changed, or a question that is new, makes it no other call.
@@ -87,6 +106,24 @@ class Caller:
             text = f"error: {type(exc).__name__}: {reason(exc)}"
         # Recorded: without it a failure before a crash is not final, and what was told the model would be another text.
         return result_of(call, await run.step("told", lambda: text), is_error=True)
+
+
+async def _of_missing(run: Run, call: ToolCall) -> Outcome | None:
+    """What a tool gave that is gone by now. Raises `ToolDeniedError`; `ToolMissingError` where it has yet to run."""
+    scope = run.scope
+    if not isinstance(call.args, Mapping):
+        return None
+    place = scope.call(call.name, key_digest(dict(call.args)))
+    scope.settle()
+    found = await run.find(place, scope)
+    if found.outcome is not None or run.accept:
+        return found.outcome
+    why = "may have run before a crash" if found.intent is not None else None
+    if why is None and (by := await approved_by(run, scope, place, call.name)) is not None:
+        why = f"was approved by {by}"
+    if why is not None:
+        raise ToolMissingError(call.name, run.current.started.name, run.journal.key.id, why)
+    return None
 
 
 def _shown(run: Run, tool: Tool, args: dict[str, Any]) -> dict[str, Any]:

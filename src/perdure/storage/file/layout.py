@@ -64,7 +64,8 @@ def _usable(root: str, found: Schema) -> Schema:
 
 
 def _check_empty(disk: Disk, root: str) -> None:
-    foreign = [name for name in disk.names(root) if name not in _OURS]
+    # A marker that is listed was written after we looked for it, by another opener: it is read again under the lock.
+    foreign = [name for name in disk.names(root) if name not in _OURS and name != MARKER]
     if foreign:
         raise NotAStorageError(root, f"there is no {MARKER}, but {foreign[0]!r} is in the folder")
     if disk.stat(root) is not None and not disk.is_folder(root):

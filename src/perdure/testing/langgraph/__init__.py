@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from perdure.testing.langgraph import (
+    alone,
     channels,
     crashes,
     deltas,
@@ -26,8 +27,8 @@ from perdure.testing.langgraph.report import Outcome, Report, beside
 from perdure.testing.langgraph.zoo import TYPES
 
 CHECKS: tuple[Check, ...] = (
-    *faces.CHECKS, *writes.CHECKS, *writers.CHECKS, *crashes.CHECKS, *deltas.CHECKS, *channels.CHECKS, *listing.CHECKS,
-    *serdes.CHECKS, *sizes.CHECKS, *keys.CHECKS, *zoo.CHECKS,
+    *faces.CHECKS, *alone.CHECKS, *writes.CHECKS, *writers.CHECKS, *crashes.CHECKS, *deltas.CHECKS, *channels.CHECKS,
+    *listing.CHECKS, *serdes.CHECKS, *sizes.CHECKS, *keys.CHECKS, *zoo.CHECKS,
 )  # fmt: skip
 
 __all__ = [

@@ -121,11 +121,25 @@ async def a_put_again_is_the_same_checkpoint(bench: Bench) -> None:
         assert await saver.list(at(thread)) == [before], "another checkpoint, or a changed one"
 
 
+async def a_deleted_thread_begins_anew(bench: Bench) -> None:
+    """With versions that it had before: nothing of what they were comes back."""
+    async with bench.saver() as saver:
+        thread = bench.thread()
+        saved = await chain(saver, thread, {"a": ["old"], "b": ["old"]}, {"a": ["older"]})
+        await saver.put_writes(saved[0], [("a", "old")], "task", "~p")
+        await saver.delete(thread)
+        (anew,) = await chain(saver, thread, {"a": ["new"]})
+        found = await saver.get(anew)
+    assert found.checkpoint["channel_values"] == {"a": ["new"]}, f"{found.checkpoint['channel_values']}"
+    assert (found.pending_writes, found.parent_config) == ([], None), f"{found.pending_writes}"
+
+
 CHECKS = (
     *group(
         "channels", unchanged_channels_are_read_by_their_version, unchanged_channels_need_not_be_handed_over,
         a_vanished_channel_does_not_come_back, a_dropped_channel_does_not_come_back, a_value_of_none_is_a_value,
         a_value_changed_in_place_later_is_kept_as_it_was_put, what_was_read_may_be_changed_in_place, versions_only_grow,
+        a_deleted_thread_begins_anew,
     ),
     *group(
         "forks", the_parent_of_a_fork_is_the_one_named, forks_have_their_own_values,

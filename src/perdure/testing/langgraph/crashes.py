@@ -11,6 +11,7 @@ from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
 from typing import Any
 
+from perdure.testing.langgraph import dying
 from perdure.testing.langgraph.bench import Bench, Database, Face, NotOffered
 from perdure.testing.langgraph.dying import THREAD, state
 from perdure.testing.langgraph.examining import each_of
@@ -25,7 +26,7 @@ async def _killed(database: Database, stage: str) -> list[str]:
     if database.again is None:
         raise NotOffered("another process cannot open it")
     path = os.pathsep.join(each for each in sys.path if each)
-    command = (sys.executable, "-m", "perdure.testing.langgraph.dying", stage, *database.again)
+    command = (sys.executable, "-c", f"from {dying.__name__} import run; run()", stage, *database.again)
     process = await asyncio.create_subprocess_exec(
         *command, stdout=PIPE, stderr=PIPE, env={**os.environ, "PYTHONPATH": path}
     )

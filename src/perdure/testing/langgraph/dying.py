@@ -1,7 +1,7 @@
 """A process that puts checkpoints until it is killed.
 
-`python -m perdure.testing.langgraph.dying STAGE MODULE:FUNCTION TEXT …` opens the database that the function gives.
-It says a line after each acknowledged call, and at its stage waits for its end.
+`run()` in a process with the arguments STAGE MODULE:FUNCTION TEXT … opens the database that the function gives. It
+says a line after each acknowledged call, and at its stage waits for its end.
 """
 # pyright: basic, reportMissingImports=false
 
@@ -52,5 +52,5 @@ async def main(stage: str, again: tuple[str, ...]) -> None:
             config = await _turn(face, config, step, stage)
 
 
-if __name__ == "__main__":
+def run() -> None:
     asyncio.run(main(sys.argv[1], tuple(sys.argv[2:])))

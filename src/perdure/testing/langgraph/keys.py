@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Callable
+from typing import Any
+
 from perdure.testing.langgraph.bench import Bench
 from perdure.testing.langgraph.examining import each_of, group
 from perdure.testing.langgraph.making import at, id_of, ids, put
@@ -93,6 +97,21 @@ async def neighbours(bench: Bench, names: tuple[str, str]) -> None:
         assert await saver.get(other) is None
 
 
+async def other_than_text(bench: Bench, kind: Callable[[str], Any]) -> None:
+    """Numbers and UUIDs are used as they are in many an example."""
+    async with bench.saver() as saver:
+        thread: Any = kind(bench.thread().rpartition("-")[2].rjust(32, "1"))
+        saved = await put(saver, at(thread), {"a": 1})
+        await saver.put_writes(saved, [("a", 2)], "task")
+    async with bench.saver() as saver:
+        found = await saver.get(at(thread))
+        assert found is not None, "not found by its name"
+        assert found.pending_writes == [("task", "a", 2)], "its writes are gone"
+        assert ids(await saver.list(at(thread))) == [id_of(saved)], "not listed by its name"
+        await saver.delete(thread)
+        assert await saver.get(at(thread)) is None, "not deleted by its name"
+
+
 NEIGHBOURS = {
     "case": ("Ada", "ada"),
     "a space at the end": ("ada", "ada "),
@@ -114,6 +133,7 @@ async def nothing_was_executed(bench: Bench) -> None:
 
 CHECKS = (
     *each_of("hostile thread ids", thread_ids, HOSTILE),
+    *each_of("hostile thread ids", other_than_text, {"an int": lambda text: int(text[-6:]), "a UUID": uuid.UUID}),
     *each_of("hostile thread ids", neighbours, {f"neighbours: {name}": pair for name, pair in NEIGHBOURS.items()}),
     *each_of("hostile namespaces", namespaces, HOSTILE),
     *each_of("hostile channels", channels, HOSTILE),

@@ -133,10 +133,19 @@ async def metadata_comes_back_as_it_was(bench: Bench) -> None:
     assert {name: found.get(name, "missing") for name in given} == given, f"{found}"
 
 
+async def metadata_with_a_nul_or_a_lone_surrogate_is_taken(bench: Bench) -> None:
+    """A NUL may be left out, as LangGraph does; a failure would end the run of whoever pasted it."""
+    async with bench.saver() as saver:
+        config = at(bench.thread()) | {"metadata": {"nul": "a\x00b", "half": "a\ud800b"}}
+        found = (await saver.get(await put(saver, config, {"a": 1}))).metadata
+    assert found["nul"] in ("ab", "a\x00b"), f"{found}"
+
+
 CHECKS = group(
     "lists", all_threads, all_threads_with_filter_before_and_limit, newest_first, filter_before_and_limit_together,
     filters_by_number_text_truth_and_none, filters_by_a_nested_value, a_filter_by_an_absent_key_finds_nothing,
     a_limit_of_nought_finds_nothing, a_checkpoint_named_is_listed_alone,
     a_namespace_is_listed_alone_and_a_thread_with_all_of_them, listed_is_what_is_got,
     scalars_of_the_config_are_in_the_metadata, metadata_comes_back_as_it_was,
+    metadata_with_a_nul_or_a_lone_surrogate_is_taken,
 )  # fmt: skip

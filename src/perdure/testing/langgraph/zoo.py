@@ -117,6 +117,7 @@ PLAIN: dict[str, Callable[[], Any]] = {
     "int keys": lambda: {1: "one", -2: "two"},
     "keys of other types": lambda: {(1, "x"): 1, None: 2, True: 3, 1.5: 4},
     "a long str": lambda: "long " * 50_000,
+    "8 MB of bytes": lambda: b"\x01\xfe" * 4_000_000,
     "deeply nested": lambda: _nested(60),
     "deque": lambda: deque([1, "x"]),
     "deque with a maximum": lambda: deque([1, 2], maxlen=2),

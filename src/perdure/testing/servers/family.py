@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _PROC = Path("/proc")
+_STANDSTILL = 30.0  # seconds; a thread that does not stop by then is deep in the kernel, and stops when it comes out
 
 
 def family(root: int) -> list[int]:
@@ -26,12 +27,23 @@ def family(root: int) -> list[int]:
 
 
 def freeze(root: int) -> list[int]:
-    """Stop the whole family, `root` first, so that it starts no more; returns who was stopped."""
+    """Stop the whole family, `root` first, so that it starts no more; returns who was stopped.
+
+    Each is waited for: a signal is sent before it is heeded, and on a busy machine a thread would answer once more.
+    """
     stopped: list[int] = []
     while fresh := [pid for pid in family(root) if pid not in stopped]:
-        send(fresh, signal.SIGSTOP)
+        for pid in fresh:
+            send([pid], signal.SIGSTOP)
+            _await_standstill(pid)
         stopped += fresh
     return stopped
+
+
+def _await_standstill(pid: int) -> None:
+    end = time.monotonic() + _STANDSTILL
+    while not set(_states(pid)) <= set("TtZX") and time.monotonic() < end:
+        time.sleep(0.001)
 
 
 def thaw(root: int) -> None:
@@ -64,6 +76,17 @@ def wait_gone(pids: Iterable[int], patience: float) -> bool:
     return True
 
 
+def _states(pid: int) -> Iterator[str]:
+    """What each thread of a process does, in one letter; nothing when it is gone."""
+    if _PROC.joinpath("self/task").exists():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for thread in os.listdir(_PROC / str(pid) / "task"):
+                if stat := _stat(pid, thread):
+                    yield stat[0]
+        return
+    yield from subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout[:1]
+
+
 def _alive(pid: int) -> bool:
     if _PROC.joinpath("self/stat").exists():
         return (stat := _stat(pid)) is not None and stat[0] not in "ZX"
@@ -87,9 +110,10 @@ def _parents() -> Iterator[tuple[int, int]]:
         yield int(pid), int(parent)
 
 
-def _stat(pid: int) -> list[str] | None:
-    """State, parent and so on of a process; its name, which may hold anything, is left out."""
+def _stat(pid: int, thread: str = "") -> list[str] | None:
+    """State, parent and so on of a process or of a thread; its name, which may hold anything, is left out."""
+    place = _PROC / str(pid) / "task" / thread if thread else _PROC / str(pid)
     try:
-        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        return (place / "stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None

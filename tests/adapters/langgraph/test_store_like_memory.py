@@ -1,0 +1,144 @@
+"""Random operations on our long-term store and on LangGraph's own in memory: the answers are the same."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, Op, PutOp, SearchOp
+from langgraph.store.memory import InMemoryStore
+
+from perdure.adapters.langgraph import PerdureStore
+from perdure.testing.servers import require, shared_postgres
+
+WORDS = ("cat", "dog", "bird")
+_NUMBERS = itertools.count()
+
+
+def embed(texts: list[str]) -> list[list[float]]:
+    return [[text.count(word) + 0.25 for word in WORDS] for text in texts]
+
+
+INDEX: Any = {"dims": 3, "embed": embed, "fields": ["text"]}
+
+
+class Model(InMemoryStore):
+    """LangGraph's store, without slips of it that its stores on databases do not have.
+
+    Reading a namespace makes it, an empty one is listed, an item that is put again keeps the vectors it had, and two
+    items with the same text cannot be put together.
+    """
+
+    def batch(self, ops: Any) -> list[Any]:
+        for op in ops:
+            if isinstance(op, PutOp):
+                self._vectors[op.namespace].pop(op.key, None)
+        there = {op.namespace for op in ops if isinstance(op, PutOp) and op.value is not None} | set(self._data)
+        if any(isinstance(op, ListNamespacesOp) for op in ops):
+            return self._listed(ops)
+        results = super().batch(ops)
+        for namespace in set(self._data) - there:
+            del self._data[namespace]
+        return results
+
+    def _insertinmem_store(self, to_embed: Any, embeddings: Any) -> None:
+        for vector, places in zip(embeddings, to_embed.values(), strict=True):
+            for namespace, key, path in places:
+                self._vectors[namespace][key][path] = vector
+
+    def _listed(self, ops: Any) -> list[Any]:
+        whole = self._data
+        self._data = {namespace: items for namespace, items in whole.items() if items}
+        try:
+            return super().batch(ops)
+        finally:
+            self._data = whole
+
+
+labels = st.sampled_from(["a", "b", "*", "a.b", "ü"])
+namespaces = st.lists(labels, min_size=1, max_size=3).map(tuple)
+prefixes = st.lists(labels, max_size=2).map(tuple)
+names = st.sampled_from(["k", "k.l", "", "a longer key"])
+few = st.integers(0, 5)
+numbers = st.integers(-3, 3)
+scalars = st.one_of(st.none(), st.booleans(), numbers, st.sampled_from(["1", "x", "cat dog"]))
+several = st.lists(scalars, max_size=2)
+words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
+inside = st.fixed_dictionaries({"y": scalars})
+values = st.fixed_dictionaries({"n": numbers, "x": scalars}, optional={"text": words, "d": inside, "l": several})
+
+orders = st.dictionaries(st.sampled_from(["$gt", "$gte", "$lt", "$lte"]), numbers, min_size=1, max_size=2)
+equals = st.dictionaries(st.sampled_from(["$eq", "$ne"]), scalars, min_size=1)
+nested = st.fixed_dictionaries({"y": scalars | equals})
+filters = st.none() | st.fixed_dictionaries(
+    {}, optional={"n": orders | equals, "x": scalars | equals, "d": nested, "l": several}
+)
+kinds = st.sampled_from(["prefix", "suffix"])
+conditions = st.lists(st.builds(MatchCondition, kinds, prefixes), max_size=2).map(tuple)
+
+puts = st.builds(PutOp, namespaces, names, values | st.none(), st.none() | st.just(False), st.none())
+gets = st.builds(GetOp, namespaces, names, st.just(True))
+searches = st.builds(SearchOp, prefixes, filters, few, few, st.none(), st.just(True))
+questions = st.builds(SearchOp, prefixes, filters, few, st.just(0), words, st.just(True))
+lists = st.builds(ListNamespacesOp, conditions, st.none() | st.integers(1, 3), few, few)
+batches = st.lists(puts | puts | gets | searches | questions, min_size=1, max_size=4) | st.lists(lists, max_size=2)
+
+
+def shown(answer: Any) -> Any:
+    """An answer without its times: LangGraph's store in memory forgets when an item was made."""
+    if isinstance(answer, list):
+        return [shown(each) for each in answer]
+    if not hasattr(answer, "value"):
+        return answer
+    score = getattr(answer, "score", None)
+    return (answer.namespace, answer.key, answer.value, None if score is None else round(score, 9))
+
+
+@contextmanager
+def place(kind: str) -> Iterator[str]:
+    if kind == "memory":
+        yield "memory://"
+    elif kind == "sqlite":
+        with tempfile.TemporaryDirectory() as folder:
+            yield f"sqlite:///{Path(folder, 'x.db')}"
+    else:
+        name = f"like_memory_{next(_NUMBERS)}"
+        server = require(shared_postgres)
+        try:
+            yield server.database(name)
+        finally:
+            server.drop(name)
+
+
+def agree(kind: str, all_ops: list[list[Op]], index: Any) -> None:
+    model = Model(index=index)
+    with place(kind) as url, PerdureStore.open(url, index=index) as store:
+        for ops in all_ops:
+            assert shown(store.batch(ops)) == shown(model.batch(ops))
+
+
+@pytest.mark.parametrize("index", [None, INDEX], ids=["plain", "indexed"])
+@settings(max_examples=100)
+@given(all_ops=st.lists(batches, max_size=25))
+def test_it_answers_as_langgraphs_own_in_memory(index: Any, all_ops: list[list[Op]]) -> None:
+    agree("memory", all_ops, index)
+
+
+@pytest.mark.parametrize("index", [None, INDEX], ids=["plain", "indexed"])
+@settings(max_examples=25)
+@given(all_ops=st.lists(batches, max_size=15))
+def test_it_answers_the_same_on_sqlite(index: Any, all_ops: list[list[Op]]) -> None:
+    agree("sqlite", all_ops, index)
+
+
+@settings(max_examples=10)
+@given(all_ops=st.lists(batches, max_size=15))
+def test_it_answers_the_same_on_postgresql(all_ops: list[list[Op]]) -> None:
+    agree("postgres", all_ops, INDEX)
