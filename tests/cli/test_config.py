@@ -84,9 +84,9 @@ def test_every_command_on_a_store_finds_it_by_a_file(tmp_path: Path) -> None:
     assert {run["thread"] for run in told("runs", "-o", "json")} == {"release", "waits"}
     assert told(*resume)["status"] == "input_required"
     (pause,) = told("pauses", "release", "-o", "json")
-    decided = told("decide", pause["id"], "--approve", "--by", "ann")
+    decided = told("decide", pause["id"], "--approve", "--by", "ann", "--text", "sqlite:///x is no address here")
     typed = "perdure resume release --handlers MODULE --config config.yaml"
-    assert decided.endswith(f"without one: {typed}\n")
+    assert decided.endswith(f"without one: {typed.replace(' --config', ' --user alice --config')}\n")
     assert f"  next: {typed}\n" in told("why", "release")
     assert told(*resume)["status"] == "input_required"  # the file says that `deploy` needs approval
     told("signal", "waits", "go", "7")

@@ -97,7 +97,7 @@ def test_a_question_is_listed_with_the_answer_that_it_expects(tmp_path: Path) ->
         paused(tmp_path, name)
     shown = perdure("pauses", STORE, folder=tmp_path).stdout
     expects = [line for line in shown.splitlines() if line.startswith("  expects ")]
-    form = "region (one of eu, us), note (text; for the log; may be left out), replicas (whole number)"
+    form = "region (one of eu, us), replicas (whole number), note (text; for the log; may be left out)"
     assert re.fullmatch(rf"  expects a form with {re.escape(form)}, until \S+ \S+Z \(in 3 h\)", expects.pop(1))
     assert expects == [
         "  expects a result from elsewhere, as JSON",
@@ -178,12 +178,12 @@ def test_it_is_too_late_after_the_deadline_or_a_decision(tmp_path: Path, way: st
 
 def test_a_person_on_a_terminal_is_asked_for_everything(tmp_path: Path) -> None:
     pause = paused(tmp_path, "form")
-    seen = typing(tmp_path, ["", "approve", "mars", "eu", "soon", "0", "5"], "decide", STORE, pause)
+    seen = typing(tmp_path, ["", "approve", "mars", "eu", "0", "5", "soon"], "decide", STORE, pause)
     assert seen.code == 0
     asked = [
         "region (one of eu, us): region: one of eu, us, not 'mars'",
-        "region (one of eu, us): note (text; for the log; may be left out): "
-        "replicas (whole number) (2): replicas: 0 is less than the minimum of 1",
+        "region (one of eu, us): replicas (whole number) (2): replicas: 0 is less than the minimum of 1",
+        "replicas (whole number) (2): note (text; for the log; may be left out): ",
     ]
     assert all(line in seen.text for line in asked)
     assert outcome(tmp_path, "form") == [True, "ann", {}, {"region": "eu", "note": "soon", "replicas": 5}]

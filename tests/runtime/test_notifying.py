@@ -105,10 +105,12 @@ async def test_a_receiver_that_was_down_is_told_after_the_next_start(tmp_path: P
         async with serving(tmp_path, receiver, attempts=2) as store:
             await asked(store)
             await told(store, 2)
+            assert "500" in (await store.pauses())[0].untold[0]
         async with serving(tmp_path, receiver, attempts=2) as store:
             await store.recover()
             await store.recover()
             assert len(await told(store, 3)) == 3
+            assert (await store.pauses())[0].untold == ()
     assert len(receiver.requests) == 3
 
 

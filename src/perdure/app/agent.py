@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from perdure.app.handle import key_of, traces_of
 from perdure.app.running import Running, handle_of
+from perdure.core.approval import misspelt
 from perdure.core.codec import decode
 from perdure.core.errors import InvalidInputError
 from perdure.core.identity import ThreadKey, check_id
@@ -82,6 +83,14 @@ class Agent:
         self._parts = parts
         self.spec = spec
         store.handler(spec.name, retry=retry)(AgentLoop(spec, face) if face else AgentLoop(spec))
+        self._tell_of_misspelt()
+
+    def _tell_of_misspelt(self) -> None:
+        """A name with a typo in the operator's list would let a tool run that somebody meant to be asked about."""
+        runtime = self._parts.running.runtime
+        for name, meant in misspelt(runtime.approvals, self.spec.tools).items():
+            told = {"agent": self.name, "name": name, "did_you_mean": meant}
+            runtime.telemetry.log("warning", "a tool that needs approval, or is trusted, is not there", **told)
 
     @property
     def name(self) -> str:

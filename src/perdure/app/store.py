@@ -321,6 +321,11 @@ class Perdure(Agents):
         await self.close()
 
 
+def namespace_of(store: Perdure) -> str:
+    """The namespace of a store, for the faces that are built on it."""
+    return store._namespace  # pyright: ignore[reportPrivateUsage]
+
+
 def parts_of(store: Perdure) -> Parts:
     """What a store is made of, for the faces that are built on it."""
     return store._parts  # pyright: ignore[reportPrivateUsage]

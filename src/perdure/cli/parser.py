@@ -38,12 +38,19 @@ def run(given: list[str]) -> int:
 def _placed(given: list[str]) -> list[str]:
     """The words as the parser takes them.
 
-    A command of two words is one word to it. With --config there is no URL: what follows must not be taken for one.
+    A command of two words is one word to it. With --config there is no URL: what follows must not be taken for one. A URL
+    comes first; later it is a text.
     """
     if " ".join(given[:2]) in OF_TWO_WORDS:
         return [" ".join(given[:2]), *given[2:]]
     command, *words = given
-    named = any(word == "--config" or word.startswith("--config=") for word in words)
-    if command not in BY_CONFIG or not named or any(map(_ADDRESS.match, words)):
+    rest = _without_config(words)
+    if command not in BY_CONFIG or rest == words or (rest and _ADDRESS.match(rest[0])):
         return given
     return [command, "", *words]
+
+
+def _without_config(words: list[str]) -> list[str]:
+    at = next((at for at, word in enumerate(words) if word == "--config"), None)
+    words = words if at is None else words[:at] + words[at + 2 :]
+    return [word for word in words if not word.startswith("--config=")]

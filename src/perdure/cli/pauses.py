@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from perdure.app.clock import SystemClock
+from perdure.app.store import parts_of
 from perdure.cli.forms import fields_of
 from perdure.cli.main import UsageError
 from perdure.cli.opened import as_json
@@ -104,7 +105,9 @@ def decide(
     with opened_store(url, at) as store:
         done = _decided(console, store, pause, given, asking=output == "text" and _on_a_terminal())
         row = driven(store, line_of(inner(store), pause))
-    resume = at.command("resume", url, row.key.id, "--handlers", "MODULE") if row.agent else None
+        user = parts_of(inner(store)).users.shown(row.key.user)
+    words, whose = ("resume", url, row.key.id, "--handlers", "MODULE"), None if user is None else str(user)
+    resume = at.command(*words, user=whose) if row.agent else None
     said = _told(done, resume) if output == "text" else as_json(data(done, "args", "answer"))
     console.print(Text(said), soft_wrap=True)
 
@@ -169,6 +172,7 @@ def _details(pause: Pause, at: datetime) -> list[str]:
         *given,
         f"{where}, since {_time(pause.at)} ({ago(pause.at, at)})",
         f"expects {_expected(pause)}{who}{late}",
+        *(f"a receiver could not be told: {shown(each)}" for each in pause.untold),
     ]
     return [f"  {line}" for line in lines]
 

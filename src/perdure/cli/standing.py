@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from perdure.app import store as app
-from perdure.app.store import parts_of
+from perdure.app.store import namespace_of, parts_of
 from perdure.core.calls import told
 from perdure.core.errors import InvalidInputError, NotFoundError, PauseClosedError
 from perdure.core.pauses import decided_key, decode_decided
@@ -34,7 +34,7 @@ async def line_of(store: app.Perdure, pause: str) -> ThreadRow:
         raise InvalidInputError(f"{pause!r} is not the id of a pause; {_LISTED}")
     await parts.ready()
     row = await parts.storage.line(place[0])
-    if row is None or row.key.namespace != store._namespace:  # pyright: ignore[reportPrivateUsage]
+    if row is None or row.key.namespace != namespace_of(store):
         raise NotFoundError(f"pause {pause}", _LISTED)
     return row
 

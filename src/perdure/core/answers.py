@@ -105,7 +105,7 @@ def _form(schema: dict[str, Any]) -> Expects:
 
 def _as_json(schema: dict[str, Any]) -> str:
     try:
-        return json.dumps(schema, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return json.dumps(schema, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError) as exc:
         raise InvalidInputError(f"expects: a JSON schema holds JSON only: {exc}") from exc
 
@@ -180,6 +180,8 @@ def differences(before: Expects, now: Expects) -> list[str]:
     if now.kind == "choice":
         return [f"the choices were {', '.join(before.choices)}, now {', '.join(now.choices)}"]
     old, new = before.form, now.form
+    if old == new:  # in another order
+        return []
     fields = _changed("field", old.get("properties", {}), new.get("properties", {}))
     required = sorted(set(new.get("required", ())) - set(old.get("required", ())))
     return [*fields, *(f"field {name} is required now" for name in required)] or ["the form is another one now"]

@@ -62,7 +62,7 @@ class Answers:
     async def of(self, row: ThreadRow, user: Any) -> list[Pause]:
         """The open questions of the newest run of a thread."""
         found = await open_questions(self._storage, row)
-        return [pause_of(row.key.id, user, each.entry, each.opened) for each in found]
+        return [pause_of(row.key.id, user, each.entry, each.opened, each.untold) for each in found]
 
     async def asked(self, namespace: str, pause: str, shown: Any) -> Pause:
         """A question that is open; raise `NotFoundError`, `PauseClosedError`."""

@@ -48,6 +48,7 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True):
     deadline: datetime | None = None
     status: str = "open"
     decision: Decision | None = None
+    untold: tuple[str, ...] = ()  # why receivers could not be told of it, as they last answered
 
 
 def decision_of(opened: Opened, micros: int, decided: Decided) -> Decision:
@@ -59,12 +60,12 @@ def decision_of(opened: Opened, micros: int, decided: Decided) -> Decision:
     )  # fmt: skip
 
 
-def pause_of(thread: str, user: Any, entry: Entry, opened: Opened) -> Pause:
+def pause_of(thread: str, user: Any, entry: Entry, opened: Opened, untold: tuple[str, ...] = ()) -> Pause:
     """A question that stands in the log."""
     expects: Expects = opened.expects
     return Pause(
         id=opened.pause, name=opened.name, ask=opened.ask, args=decode_known(bytes(opened.args)), thread=thread,
         user=user, run=opened.call.run, version=entry.version, at=to_datetime(entry.micros), expects=expects.kind,
         choices=expects.choices, schema=expects.form or None, who=opened.who,
-        deadline=to_datetime(opened.deadline) if opened.deadline else None,
+        deadline=to_datetime(opened.deadline) if opened.deadline else None, untold=untold,
     )  # fmt: skip

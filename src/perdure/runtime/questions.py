@@ -27,6 +27,12 @@ class Question(msgspec.Struct, frozen=True):
     opened: Opened
     told: dict[str, Told] = {}  # by hook
 
+    @property
+    def untold(self) -> tuple[str, ...]:
+        """Why receivers could not be told of it, as they last answered."""
+        tries = [each.notified for each in self.told.values() if not each.notified.delivered]
+        return tuple(f"try {each.attempt}: {each.text or 'no answer'}" for each in tries)
+
 
 async def open_questions(storage: Storage, row: ThreadRow) -> list[Question]:
     """The open questions of the newest run of a thread, oldest first."""

@@ -12,6 +12,7 @@ from perdure.core.entries import Entry, EntryKind
 from perdure.core.runs import CANCELLED, DEAD, DECIDED, FAILED, FINISHED, INTERRUPTED, PAUSED, Current, decode_ended
 from perdure.core.threads import ThreadRow
 from perdure.runtime.answering import Answers
+from perdure.runtime.decisions import Pause
 from perdure.runtime.infos import RunInfo, info_of
 from perdure.runtime.runtime import Runtime
 
@@ -29,6 +30,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     status: str  # "done", "failed", "unverified"
     args: Any
     version: int
+    given: str = ""  # its arguments in short, of one that is repeatable: the log has no others
 
 
 class Why(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +70,7 @@ async def explain(runtime: Runtime, row: ThreadRow, user: Any) -> Why:
     return Why(
         thread=row.key.id, run=info, failed=failed[1] if failed else "", failed_at=failed[0] if failed else None,
         last_good=_before(entries, failed, current), effects=effects, steps=finished,
-        questions=[f"{pause.id}: {pause.ask}" for pause in pauses],
+        questions=[f"{pause.id}: {pause.ask}{_untold(pause)}" for pause in pauses],
         next=_next(row.key.id, info, [pause.id for pause in pauses]),
     )  # fmt: skip
 
@@ -107,10 +109,14 @@ def _effects(thread_id: str, entries: list[Entry]) -> list[Effect]:
             done = entry.kind is EntryKind.TOOL_FINISHED
             call = told(thread_id, entry, decode_outcome).call if done else told(thread_id, entry, decode_failure).call
             known = found.get(call.id) or Effect(
-                name=call.name, key=shown(call.id), status="", args=None, version=entry.version
+                name=call.name, key=shown(call.id), status="", args=None, version=entry.version, given=call.given
             )
             found[call.id] = msgspec.structs.replace(known, status="done" if done else "failed")
     return list(found.values())
+
+
+def _untold(pause: Pause) -> str:
+    return f" (nobody could be told: {'; '.join(pause.untold)})" if pause.untold else ""
 
 
 def _next(thread: str, info: RunInfo, pauses: list[str]) -> list[str]:
@@ -133,12 +139,16 @@ def _lines(why: Why) -> list[str]:
     lines = [f"thread {why.thread}: run {run.id} of {run.agent or 'a block of code'} is {run.status}"]
     lines += [f"  failed: {why.failed} (version {why.failed_at})"] if why.failed else []
     lines += [f"  last good point: version {why.last_good}; {why.steps} results are recorded"]
-    lines += [f"  {each.status}: {each.name}({_shown(each.args)}), key {each.key}" for each in why.effects]
+    lines += [
+        f"  {each.status}: {each.name}({each.given or _shown(each.args)}), key {each.key}" for each in why.effects
+    ]
     lines += [f"  asked: {question}" for question in why.questions]
     lines += [f"  next: {each}" for each in why.next]
     return lines
 
 
 def _shown(args: Any) -> str:
+    if args is None:
+        return ""
     text = ", ".join(f"{name}={value!r}" for name, value in args.items()) if isinstance(args, dict) else repr(args)
     return text if len(text) <= 120 else text[:120] + "…"

@@ -20,6 +20,7 @@ from perdure import sync
 from perdure.adapters.langgraph import PerdureSaver, PerdureStore
 from perdure.errors import InvalidInputError, UnsupportedValueError
 from perdure.testing import ManualClock
+from perdure.testing.servers import require, shared_postgres
 from tests.adapters.langgraph.putting_child import SPACE, begin, said, start
 
 USERS = ("users", "alice")
@@ -196,12 +197,38 @@ async def test_asynchronous_puts_at_the_same_time_all_stand(url: str) -> None:
         assert await store.alist_namespaces() == [("n0",), ("n1",), ("n2",)]
 
 
+async def test_asynchronous_puts_of_one_namespace_are_few_writes(tmp_path: Path) -> None:
+    async with PerdureStore.open(f"sqlite:///{tmp_path}/x.db") as store:
+        await asyncio.gather(*(store.aput(USERS, str(n % 50), {"n": n}) for n in range(100)))
+        assert values(await store.asearch(USERS, limit=100)) == [{"n": n + 50} for n in range(50)]
+        assert await asyncio.to_thread(_version, store) <= 5
+
+
+async def test_a_task_that_is_cancelled_takes_no_other_put_with_it(tmp_path: Path) -> None:
+    async with PerdureStore.open(f"sqlite:///{tmp_path}/x.db") as store:
+        tasks = [asyncio.create_task(store.aput(USERS, str(n), {"n": n})) for n in range(10)]
+        await asyncio.sleep(0)
+        for task in tasks[::3]:
+            task.cancel()
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        written = {str(n) for n, answer in enumerate(done) if answer is None}
+        assert {str(n) for n in range(10)} - {"0", "3", "6", "9"} <= written <= set(keys(await store.asearch(USERS)))
+
+
 async def test_one_store_serves_synchronous_and_asynchronous_callers(url: str) -> None:
     async with PerdureStore.open(url) as store:
         await store.aput(USERS, "k", {"n": 1})
         assert values([await asyncio.to_thread(store.get, USERS, "k")]) == [{"n": 1}]
         store.put(USERS, "k", {"n": 2})
         assert values(await store.asearch(USERS)) == [{"n": 2}]
+
+
+def test_a_namespace_whose_first_put_was_never_made_is_nowhere(store: PerdureStore) -> None:
+    """A process that died in between leaves a name above it, and nothing there."""
+    store._sides.run(lambda memories: memories.name(("users",), ["alice"]))
+    assert (store.list_namespaces(), store.search(())) == ([], [])
+    store.put(USERS, "k", {})
+    assert store.list_namespaces() == [USERS]
 
 
 # Time to live
@@ -217,6 +244,8 @@ def test_an_item_whose_time_ran_out_is_not_read_and_is_dropped(url: str) -> None
         assert store.get(USERS, "short") is None
         assert keys(store.search(())) == ["long"]
         assert store.sweep_ttl() == 0  # the read dropped it
+        with pytest.raises(InvalidInputError, match="number of minutes"):
+            store.put(USERS, "k", {}, ttl=float("nan"))
 
 
 def test_reading_keeps_an_item_on_unless_told_not_to(url: str) -> None:
@@ -350,17 +379,26 @@ def test_a_put_that_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
         assert opened.verify().ok
 
 
-def test_two_processes_that_put_at_once_lose_nothing(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/agents.db"
-    with start(url, "one", 40) as one, start(url, "two", 40) as two:
+@pytest.fixture(params=["sqlite", "postgresql"])
+def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/agents.db"
+        return
+    server = require(shared_postgres)
+    yield server.database("two_processes_put")
+    server.drop("two_processes_put")
+
+
+def test_two_processes_that_put_at_once_lose_nothing(shared: str) -> None:
+    with start(shared, "one", 30) as one, start(shared, "two", 30) as two:
         for child in (one, two):
             begin(child)
         for child in (one, two):
-            assert [int(said(child)) for _ in range(40)] == list(range(40))
+            assert [int(said(child)) for _ in range(30)] == list(range(30))
             child.communicate()
-    with PerdureStore.open(url) as store:
-        names = {f"{name}-{number}" for name in ("one", "two") for number in range(40)}
+    with PerdureStore.open(shared) as store:
+        names = {f"{name}-{number}" for name in ("one", "two") for number in range(30)}
         assert set(keys(store.search(SPACE, limit=100))) == {*names, "shared"}
         last = store.get(SPACE, "shared")
         assert last is not None
-        assert last.value["number"] == 39
+        assert last.value["number"] == 29

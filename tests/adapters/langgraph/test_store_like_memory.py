@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import tempfile
 from collections.abc import Iterator
@@ -136,6 +137,18 @@ def test_it_answers_as_langgraphs_own_in_memory(index: Any, all_ops: list[list[O
 @given(all_ops=st.lists(batches, max_size=15))
 def test_it_answers_the_same_on_sqlite(index: Any, all_ops: list[list[Op]]) -> None:
     agree("sqlite", all_ops, index)
+
+
+@settings(max_examples=25)
+@given(all_ops=st.lists(batches, max_size=15))
+def test_it_answers_the_same_to_asynchronous_callers(all_ops: list[list[Op]]) -> None:
+    async def ask(url: str) -> list[Any]:
+        async with PerdureStore.open(url, index=INDEX) as store:
+            return [shown(await store.abatch(ops)) for ops in all_ops]
+
+    model = Model(index=INDEX)
+    with place("sqlite") as url:
+        assert asyncio.run(ask(url)) == [shown(model.batch(ops)) for ops in all_ops]
 
 
 @settings(max_examples=10)

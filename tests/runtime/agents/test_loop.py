@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from perdure import EntryKind, Message, Perdure, Reply, ScriptedModel, Usage, sync, tool
+from perdure import Approvals, EntryKind, Message, Perdure, Reply, ScriptedModel, Usage, sync, tool
+from perdure.core.ports import Silence
 from perdure.errors import (
     InvalidAnswerError,
     InvalidInputError,
@@ -454,3 +455,35 @@ async def test_agents_serve_a_worker(store: Any) -> None:
             await asyncio.sleep(0.01)
         await store.decide(pauses[0], approved=True, by="ann")
         assert await ticket.result(timeout=30) == "done"
+
+
+async def test_a_whole_number_is_approved_and_run_as_an_int(store: Any) -> None:
+    one = agent(store, ("refund", {"amount": 5.0}), "done")
+    waits = await one.run("go", thread="t")
+    assert (waits.pauses[0].args, type(waits.pauses[0].args["amount"])) == ({"amount": 5}, int)
+    await store.decide(waits.pauses[0], approved=True, by="ann")
+    assert ((await one.resume("t")).text, RAN) == ("done", [("refund", 5)])
+
+
+async def test_why_shows_what_repeatable_tools_were_given(store: Any) -> None:
+    await agent(store, ("look", {"city": "Rome"}), "fine").run("go", thread="t")
+    assert "done: look(city='Rome'), key" in str(await store.why("t"))
+
+
+async def test_a_state_without_a_conversation_is_named(store: Any) -> None:
+    await store.thread("t").save({"messages": "none yet"})
+    with pytest.raises(InvalidInputError, match=r"the state of thread 't' has no list 'messages'.*another thread"):
+        await agent(store, "hello").run("go", thread="t")
+
+
+async def test_a_name_with_a_typo_in_the_operators_list_is_told_of(tmp_path: Path) -> None:
+    told: list[Any] = []
+
+    class Telemetry(Silence):
+        def log(self, level: str, message: str, /, **fields: object) -> None:
+            told.append((level, fields))
+
+    listed = Approvals(require_approval_for=("refnud", "elsewhere", "look*"), trusted_operations=("send",))
+    async with Perdure.open(f"sqlite:///{tmp_path}/s.db", approvals=listed, telemetry=Telemetry()) as store:
+        agent(store)
+    assert told == [("warning", {"agent": "helper", "name": "refnud", "did_you_mean": "refund"})]

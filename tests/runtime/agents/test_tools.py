@@ -13,6 +13,7 @@ import pytest
 
 from perdure import Tool, tool
 from perdure.errors import InvalidInputError
+from perdure.runtime.agents.tool import tools_of
 
 
 @dataclasses.dataclass
@@ -151,3 +152,38 @@ def test_a_plain_function_with_a_timeout_is_refused_because_nothing_could_stop_i
 
     @tool(timeout=1)
     async def pays() -> None: ...
+
+
+class Shop:
+    def __init__(self) -> None:
+        self.sold: list[int] = []
+
+    @tool(require_approval=True)
+    def sell(self, amount: int) -> int:
+        """Sell so many."""
+        self.sold.append(amount)
+        return amount
+
+
+def test_a_method_is_a_tool_of_its_object_and_self_is_nothing_that_a_model_gives() -> None:
+    shop, other = Shop(), Shop()
+    made = shop.sell
+    assert list(made.schema.parameters["properties"]) == ["amount"]
+    assert (made.name, made.description, made.options.require_approval) == ("sell", "Sell so many.", True)
+    assert (made(3), tool(shop.sell.function)(4), shop.sold, other.sold) == (3, 4, [3, 4], [])
+    with pytest.raises(InvalidInputError, match=r"tool 'sell' is a method of a class.*tools=\[it\.sell\]"):
+        tools_of([Shop.sell])
+
+
+@pytest.mark.parametrize(("given", "taken"), [(3.0, 3), (-0.0, 0), (3, 3)])
+def test_a_whole_number_is_an_int_however_json_writes_it(given: float, taken: int) -> None:
+    @tool
+    def add(n: int, weight: float, more: list[int], rest: Any = None) -> None: ...
+
+    args = {"n": given, "weight": 2.0, "more": [1.0, 2]}
+    taken_as = add.parameters.convert(args)
+    assert taken_as == {"n": taken, "weight": 2.0, "more": [1, 2]}
+    assert [type(each) for each in (taken_as["n"], taken_as["weight"], *taken_as["more"])] == [int, float, int, int]
+    assert add.parameters.convert({"n": 1, "weight": 1, "more": [], "rest": 3.0})["rest"] == 3.0
+    with pytest.raises(InvalidInputError, match=r"Expected `int`, got `float` - at `\$\.n`"):
+        add.parameters.convert({**args, "n": 3.5})

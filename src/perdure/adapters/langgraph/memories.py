@@ -103,12 +103,18 @@ class Memories:
         spaces = await self._spaces(prefix)
         return [each.labels for each in spaces if any(not shelves.kept(raw).is_over(now) for _, raw in each.items)]
 
-    async def put(self, puts: Mapping[Labels, Mapping[str, Given]]) -> None:
-        """Put and delete items, those of each namespace in one write."""
-        _check(puts)
-        for labels, given in puts.items():
-            now, since = self.parts.clock.now(), self.parts.engine.ids.sortable()
-            await self._write(labels, lambda shelf, g=given, n=now, s=since: shelves.putting(shelf, g, n, s))
+    async def put(self, labels: Labels, given: Mapping[str, Given]) -> None:
+        """Put and delete items of a namespace, in one write."""
+        now, since = self.parts.clock.now(), self.parts.engine.ids.sortable()
+        await self._write(labels, lambda shelf: shelves.putting(shelf, given, now, since))
+
+    async def is_new(self, labels: Labels) -> bool:
+        """Whether a namespace was never put into, nor one below it."""
+        return (await self._shelf(labels)).is_new
+
+    async def name(self, above: Labels, labels: Iterable[str]) -> None:
+        """Name namespaces in the one above them."""
+        await self._write(above, lambda shelf: shelves.naming(shelf, labels))
 
     async def sweep(self) -> int:
         """Drop every item whose time has run out; return how many."""
@@ -173,8 +179,7 @@ class Memories:
     async def _name(self, labels: Labels) -> None:
         """Name a namespace in the one above it before it is made: one that nothing names would never be searched."""
         if labels:
-            *above, label = labels
-            await self._write(tuple(above), lambda shelf: shelves.naming(shelf, label))
+            await self.name(labels[:-1], labels[-1:])
 
 
 def _items(spaces: Iterable[Space]) -> Iterable[Found]:
@@ -189,7 +194,7 @@ def _ordered(found: list[Found], query: Sequence[float] | None) -> list[Scored[F
     return ranked([(each, each.item.vectors.values()) for each in found], query)
 
 
-def _check(puts: Mapping[Labels, Mapping[str, Given]]) -> None:
+def check(puts: Mapping[Labels, Mapping[str, Given]]) -> None:
     """Refuse what cannot be kept before anything is written, by its place in the value that was given."""
     for labels, given in puts.items():
         shelves.thread_id(labels)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -164,9 +164,9 @@ def _kept_on(item: Kept | None, now: int) -> int | None:
     return end if end - item.expires >= max(item.ttl // _READ_AGAIN, 1) else None
 
 
-def naming(shelf: Shelf, label: str) -> Change | None:
-    """The change that names a namespace in the one above it; None where it is named there."""
-    return None if label in shelf.below else _change(shelf, {(_BELOW, label): True}, [])
+def naming(shelf: Shelf, labels: Iterable[str]) -> Change | None:
+    """The change that names namespaces in the one above them; None where they are named there."""
+    return _change(shelf, {(_BELOW, label): True for label in labels if label not in shelf.below}, [])
 
 
 def _change(shelf: Shelf, sets: dict[tuple[str, ...], Any], gone: list[tuple[str, ...]]) -> Change | None:

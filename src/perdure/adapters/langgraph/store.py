@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from math import isfinite
 from typing import Any, Self
 
@@ -30,9 +31,10 @@ from perdure import sync
 from perdure.adapters.langgraph import types as classes
 from perdure.adapters.langgraph.indexing import NOTHING, Embedded, Index, Put
 from perdure.adapters.langgraph.matching import listed, matches
-from perdure.adapters.langgraph.memories import Found, Memories, Wanted
+from perdure.adapters.langgraph.memories import Found, Memories, Wanted, check
 from perdure.adapters.langgraph.shelf import Given, Labels
 from perdure.adapters.langgraph.sides import Sides
+from perdure.adapters.langgraph.together import Together
 from perdure.app.maintenance import PruneReport
 from perdure.app.parts import Parts
 from perdure.app.store import Perdure
@@ -40,6 +42,7 @@ from perdure.core.retention_policy import Retention
 from perdure.core.times import to_datetime
 
 _MINUTE = 60_000_000
+_KNOWN = 10_000  # namespaces that need not be asked for again
 
 
 class PerdureStore(BaseStore):
@@ -76,6 +79,9 @@ class PerdureStore(BaseStore):
         self.index_config = index
         self._index = None if index is None else Index(index)
         self._user = user or ""
+        self._puts: Together[dict[str, Given]] = Together()
+        self._names: Together[str] = Together()
+        self._known: set[Labels] = set()
         self._sides = Sides(store, url, options, self._memories, type(self).__name__)
 
     @classmethod
@@ -119,14 +125,39 @@ class PerdureStore(BaseStore):
         ops = list(ops)
         puts = _puts(ops)
         embedded = NOTHING if self._index is None else self._index.embed(puts, _searches(ops))
-        return self._sides.run(lambda memories: _done(memories, ops, puts, embedded))
+        given = _given(puts, embedded)
+        return self._sides.run(lambda memories: _done(memories, ops, given, embedded))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """`batch` for asynchronous code."""
+        """`batch` for asynchronous code. Puts of one namespace that come at the same moment are one write."""
         ops = list(ops)
         puts = _puts(ops)
         embedded = NOTHING if self._index is None else await self._index.aembed(puts, _searches(ops))
-        return await self._sides.arun(lambda memories: _done(memories, ops, puts, embedded))
+        given = _given(puts, embedded)
+        results: list[Result] = [None] * len(ops)
+        if not all(isinstance(op, PutOp) for op in ops):
+            results = await self._sides.arun(lambda memories: _done(memories, ops, {}, embedded))
+        for labels, each in given.items():
+            await self._aput(labels, each)
+        return results
+
+    async def _aput(self, labels: Labels, given: dict[str, Given]) -> None:
+        if labels not in self._known and await self._sides.arun(lambda memories: memories.is_new(labels)):
+            for depth, label in enumerate(labels):
+                await self._names.write(labels[:depth], label, partial(self._name_all, labels[:depth]))
+        await self._puts.write(labels, given, partial(self._put_all, labels))
+        if len(self._known) >= _KNOWN:
+            self._known.clear()
+        self._known.add(labels)
+
+    async def _name_all(self, above: Labels, labels: list[str]) -> None:
+        await self._sides.arun(lambda memories: memories.name(above, labels))
+
+    async def _put_all(self, labels: Labels, given: list[dict[str, Given]]) -> None:
+        merged: dict[str, Given] = {}
+        for each in given:
+            merged.update(each)
+        await self._sides.arun(lambda memories: memories.put(labels, merged))
 
     def sweep_ttl(self) -> int:
         """Drop every item whose time has run out; return how many there were."""
@@ -173,12 +204,12 @@ def _searches(ops: list[Op]) -> list[SearchOp]:
     return [op for op in ops if isinstance(op, SearchOp)]
 
 
-async def _done(memories: Memories, ops: list[Op], puts: dict[Put, PutOp], embedded: Embedded) -> list[Result]:
+async def _done(
+    memories: Memories, ops: list[Op], given: dict[Labels, dict[str, Given]], embedded: Embedded
+) -> list[Result]:
     results = [await _read(memories, op, embedded) for op in ops]
-    given: dict[Labels, dict[str, Given]] = {}
-    for (labels, key), op in puts.items():
-        given.setdefault(labels, {})[key] = _given(op, embedded.puts.get((labels, key), {}))
-    await memories.put(given)
+    for labels, each in given.items():
+        await memories.put(labels, each)
     return results
 
 
@@ -222,10 +253,16 @@ def _beginning(op: ListNamespacesOp) -> Labels:
     return path[: path.index("*")] if "*" in path else path
 
 
-def _given(op: PutOp, vectors: dict[str, bytes]) -> Given:
-    if op.value is not None and not isinstance(op.value, dict):
-        raise InvalidInputError(f"the value of {op.key!r} must be a dict, not {op.value!r}")
-    return Given(value=op.value, ttl=_micros(op.ttl), vectors=vectors)
+def _given(puts: dict[Put, PutOp], embedded: Embedded) -> dict[Labels, dict[str, Given]]:
+    """What is put, by namespace and key; everything is checked before anything is written."""
+    given: dict[Labels, dict[str, Given]] = {}
+    for (labels, key), op in puts.items():
+        if op.value is not None and not isinstance(op.value, dict):
+            raise InvalidInputError(f"the value of {key!r} must be a dict, not {op.value!r}")
+        vectors = embedded.puts.get((labels, key), {})
+        given.setdefault(labels, {})[key] = Given(value=op.value, ttl=_micros(op.ttl), vectors=vectors)
+    check(given)
+    return given
 
 
 def _micros(ttl: float | None) -> int | None:

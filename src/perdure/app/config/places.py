@@ -7,7 +7,7 @@ here, no tag makes an object. Whatever a file holds, the only error is `InvalidC
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -99,7 +99,23 @@ def _composed(page: Page, text: str) -> Any:
     except ModuleNotFoundError as exc:
         raise MissingExtraError("a file of settings", "config") from exc
     with _told(page, text):
+        deep = _too_deep(YAML(typ="safe", pure=True).parse(text))
+    if deep is not None:
+        page.problem(deep, "it is nested too deep")
+        page.check()
+    with _told(page, text):
         return YAML(typ="safe", pure=True).compose(text)
+
+
+def _too_deep(events: Iterable[Any]) -> Place | None:
+    """Where it is nested too deep: making nodes of that would take the square of its depth."""
+    depth = 0
+    for event in events:
+        kind = type(event).__name__
+        depth += kind.endswith("StartEvent") - kind.endswith("EndEvent")
+        if depth > _DEEPEST + 3:  # the stream and the document count too; the exact limit is the walk's
+            return Place(event.start_mark.line + 1, event.start_mark.column + 1)
+    return None
 
 
 @contextmanager

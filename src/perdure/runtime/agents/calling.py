@@ -76,10 +76,10 @@ class Caller:
         if tool is None:
             return await self._without(run, call)
         try:
-            tool.parameters.convert(call.args)
+            args = tool.parameters.fitted(call.args)
         except InvalidInputError as exc:
             return result_of(call, f"error: bad arguments: {exc}", is_error=True)
-        return await self._called(run, call, tool, dict(call.args))
+        return await self._called(run, call, tool, args)
 
     async def _without(self, run: Run, call: ToolCall) -> Message:
         """A tool that there is not: the model is told, unless there was one when a person approved it or it ran."""
@@ -94,7 +94,7 @@ class Caller:
 
     async def _called(self, run: Run, call: ToolCall, tool: Tool, args: dict[str, Any]) -> Message:
         # Found by what the model gave: a default that changed, or a question that is new, makes it no other call.
-        options = replace(tool.options, key=args, checkpoint=False)
+        options = replace(tool.options, key=dict(call.args), checkpoint=False)
         asked = Asked(tool.name, self._functions[tool.name], (), _shown(run, tool, args))
         try:
             return result_of(call, _told(await outcome_of_tool(run, options, asked)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.core.errors import InvalidInputError, ModelError, TurnLimitError
+from perdure.core.errors import InvalidInputError, InvalidPathError, ModelError, TurnLimitError
 from perdure.runtime.agents.calling import Caller, Face
 from perdure.runtime.agents.conversation import PATH, answered_by_model, asked_by_user, calls_of, for_model
 from perdure.runtime.agents.listening import AgentEvent, is_heard, tell
@@ -66,7 +66,10 @@ class AgentLoop:
         """The text that the model comes to; raise `TurnLimitError` when it does not."""
         prompt, spec = prompt_of(run.input), self.spec
         run.scope.free = True  # what is asked for next is told by what the model answered
-        await run.append(PATH, asked_by_user(prompt))
+        try:
+            await run.append(PATH, asked_by_user(prompt))
+        except InvalidPathError as exc:
+            raise _no_conversation(run) from exc
         for turn in range(1, spec.max_turns + 1):
             message = await self._asked(run, turn)
             await run.append(PATH, message, checkpoint=turned(run))
@@ -98,10 +101,15 @@ class AgentLoop:
         state = await run.load({}, fresh=True)
         messages = state.get(PATH, []) if isinstance(state, Mapping) else None
         if not isinstance(messages, list):
-            raise InvalidInputError(
-                f"the state of thread {run.journal.key.id!r} has no list {PATH!r}: agents keep conversations there"
-            )
+            raise _no_conversation(run)
         return for_model(messages, self.spec.instructions)
+
+
+def _no_conversation(run: Run) -> InvalidInputError:
+    where = f"the state of thread {run.journal.key.id!r}"
+    return InvalidInputError(
+        f"{where} has no list {PATH!r}, and agents keep conversations there: make it one, or use another thread"
+    )
 
 
 def _done(results: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -45,14 +45,31 @@ class Parameters:
         """
         return {**args, **{key: each for key, each in self._defaults.items() if key not in args}}
 
-    def convert(self, args: Any) -> dict[str, Any]:
-        """The arguments as the function takes them; raise `InvalidInputError` in words that a model can act on."""
+    def fitted(self, args: Any) -> dict[str, Any]:
+        """The arguments as they were given, with whole numbers such as 3.0 as 3 where the function takes an int.
+
+        JSON has one type of numbers. Raises `InvalidInputError` in words that a model can act on.
+        """
         if not isinstance(args, Mapping):
             raise InvalidInputError(f"the arguments must be a JSON object, not {_short(args)}")
+        given = dict(args)
         try:
-            made = msgspec.convert(dict(args), self._struct, dec_hook=_built)
+            self._converted(given)
         except (msgspec.ValidationError, ValueError) as exc:  # a pydantic model raises a ValueError
-            raise InvalidInputError(str(exc)) from exc
+            whole = _whole(given)
+            try:
+                self._converted(whole)
+            except ValueError:
+                raise InvalidInputError(str(exc)) from exc
+            return whole
+        return given
+
+    def _converted(self, args: dict[str, Any]) -> msgspec.Struct:
+        return msgspec.convert(args, self._struct, dec_hook=_built)
+
+    def convert(self, args: Any) -> dict[str, Any]:
+        """The arguments as the function takes them; raise `InvalidInputError` as `fitted` does."""
+        made = self._converted(self.fitted(args))
         given = ((key, getattr(made, key)) for key in self._struct.__struct_fields__)
         return {key: value for key, value in given if value is not msgspec.UNSET}
 
@@ -150,6 +167,15 @@ def _custom(kind: type) -> dict[str, Any]:
     if hasattr(kind, "model_json_schema"):
         return kind.model_json_schema()  # type: ignore[attr-defined]
     raise NotImplementedError
+
+
+def _whole(value: Any) -> Any:
+    """A value with its whole numbers as ints."""
+    if isinstance(value, dict):
+        return {key: _whole(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_whole(each) for each in value]
+    return int(value) if type(value) is float and value.is_integer() else value
 
 
 def _built(kind: type, value: Any) -> Any:

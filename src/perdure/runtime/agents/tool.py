@@ -42,6 +42,10 @@ class Tool:
             raise InvalidInputError(f"a tool is a function, not {function!r}")
         functools.update_wrapper(self, function)
         self.function = function
+        self._given: dict[str, Any] = {
+            "require_approval": require_approval, "repeatable": repeatable, "approval_prompt": approval_prompt,
+            "who": who, "name": name, "timeout": timeout, "retry": retry, "unverified": unverified,
+        }  # fmt: skip
         self.name = _checked(name or _name_of(function))
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise InvalidInputError(f"tool {self.name!r}: a generator has no one result; return a list")
@@ -61,8 +65,21 @@ class Tool:
     def __call__(self, *args: Any, **named: Any) -> Any:
         return self.function(*args, **named)
 
+    def __get__(self, instance: object, owner: type | None = None) -> Tool:
+        """A method as a tool of its object: `self` is not for the model to give."""
+        if instance is None or not hasattr(self.function, "__get__"):
+            return self
+        return Tool(self.function.__get__(instance, owner), **self._given)
+
     def __repr__(self) -> str:
         return f"Tool({self.name!r})"
+
+    @property
+    def is_unbound(self) -> bool:
+        """Whether it is a method without its object."""
+        return (
+            inspect.isfunction(self.function) and next(iter(inspect.signature(self.function).parameters), "") == "self"
+        )
 
     @property
     def description(self) -> str:
@@ -127,6 +144,10 @@ def tools_of(given: object) -> dict[str, Tool]:
     found: dict[str, Tool] = {}
     for each in given:
         made = each if isinstance(each, Tool) else Tool(each)
+        if made.is_unbound:
+            raise InvalidInputError(
+                f"tool {made.name!r} is a method of a class; give that of an object: tools=[it.{made.name}]"
+            )
         if made.name in found:
             raise InvalidInputError(f"there are two tools {made.name!r}; give one another name: @tool(name=…)")
         found[made.name] = made
