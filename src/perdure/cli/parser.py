@@ -38,8 +38,8 @@ def run(given: list[str]) -> int:
 def _placed(given: list[str]) -> list[str]:
     """The words as the parser takes them.
 
-    A command of two words is one word to it. With --config there is no URL: what follows must not be taken for one. A URL
-    comes first; later it is a text.
+    A command of two words is one word to it. With --config there is no URL: what follows must not be taken for one. A
+    URL comes first; later it is a text.
     """
     if " ".join(given[:2]) in OF_TWO_WORDS:
         return [" ".join(given[:2]), *given[2:]]
