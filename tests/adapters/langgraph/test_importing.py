@@ -99,8 +99,11 @@ def everything(saver: Any) -> dict[tuple[str, str, str], Any]:
 
 
 def packed(found: dict[tuple[str, str, str], Any]) -> dict[tuple[str, str, str], Any]:
-    """The same as their serializer keeps it, which makes lists of tuples."""
+    """The same as their serializer keeps it, which makes lists of tuples; versions are called otherwise there."""
     serde = JsonPlusSerializer()
+    for each in found.values():
+        each.checkpoint["channel_versions"] = sorted(each.checkpoint["channel_versions"])
+        each.checkpoint["versions_seen"] = sorted(each.checkpoint["versions_seen"])
     return {key: serde.loads_typed(serde.dumps_typed(tuple(each))) for key, each in found.items()}
 
 
@@ -149,10 +152,12 @@ def test_every_checkpoint_of_every_graph_is_equal(theirs: str, scene: str, saver
 def test_what_is_written_back_is_equal_for_their_saver(back: str, scene: str, saver: PerdureSaver) -> None:
     drive(SCENES[scene].play(Hand(SCENES[scene].build(saver), sync=True)))
     expected = everything(saver)
+    values = [each.values for each in SCENES[scene].build(saver).get_state_history(CONFIG)]
     report = export_to(back, saver)
     assert (report.refused, report.new) == ((), len(expected))
     with their_saver(back) as target:
         assert packed(everything(target)) == packed(expected)
+        assert [each.values for each in SCENES[scene].build(target).get_state_history(CONFIG)] == values
         assert (
             SCENES[scene].build(target).get_state(CONFIG).values == SCENES[scene].build(saver).get_state(CONFIG).values
         )
@@ -429,3 +434,20 @@ def test_the_command_says_what_became_of_the_threads(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "error: thread 'c' in theirs.db does not exist\n")
     assert "name the storage once" in run("import", "langgraph", "theirs.db").stderr
     assert os.listdir(tmp_path)
+
+
+def test_a_branch_that_is_exported_later_has_values_of_its_own(saver: PerdureSaver) -> None:
+    config: Any = {"configurable": {"thread_id": "long"}}
+    (url,) = a_postgres()
+    try:
+        talk(saver, 2)
+        export_to(url, saver)
+        old = list(talking(saver).get_state_history(config))[3].config
+        talking(saver).invoke({"messages": [{"role": "user", "content": "otherwise"}]}, old)
+        assert export_to(url, saver).refused == ()
+        with their_saver(url) as target:
+            assert packed(everything(target)) == packed(everything(saver))
+            went_on = talking(target).invoke({"messages": []}, config)["messages"]
+            assert went_on[:-1] == talking(saver).get_state(config).values["messages"]
+    finally:
+        no_postgres(url)

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
 
+import msgspec
 import ormsgpack
 from langgraph.checkpoint.base import WRITES_IDX_MAP
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from perdure import sync
-from perdure.adapters.langgraph import keeping, theirs, writes
+from perdure.adapters.langgraph import keeping, theirs, versions, writes
 from perdure.adapters.langgraph.catching_up import AnotherHistory, Missing, Standing, missing
 from perdure.adapters.langgraph.importing import allow_all, chosen, saver_on
 from perdure.adapters.langgraph.keeper import Found, Keeper
@@ -49,7 +50,7 @@ def export_to(
     allow_all(types)
     spots = chosen(saver._sides.run(_spots), threads, "the store")
     with _their_saver(target) as there, theirs.opened(target) as reader:
-        return Exporter(saver, there, reader).bring(spots, progress)
+        return Exporter(saver, there, reader, in_postgres=target.startswith(theirs.POSTGRES)).bring(spots, progress)
 
 
 async def _spots(keeper: Keeper) -> list[Spot]:
@@ -107,14 +108,35 @@ def _as_part(value: Any) -> Any:
     return ormsgpack.Fragment(value.data)
 
 
+class _Names:
+    """The versions of channels along the branches of a graph in a thread."""
+
+    def __init__(self, there: Callable[[Place], versions.Names]) -> None:
+        self._there = there
+        self._newest: tuple[str | None, versions.Names] = (None, {})
+        self.last: dict[str, Any] = {}  # those that were put last
+
+    def of(self, found: Found) -> Found:
+        """A checkpoint with versions that no other branch has."""
+        names = versions.named(found.checkpoint, self._before(found))
+        self._newest = (found.checkpoint["id"], names)
+        return msgspec.structs.replace(found, checkpoint=versions.renamed(found.checkpoint, names))
+
+    def _before(self, found: Found) -> versions.Names:
+        if found.parent is None or found.parent == self._newest[0]:
+            return self._newest[1] if found.parent else {}
+        return self._there(msgspec.structs.replace(found.place, checkpoint=found.parent))
+
+
 class Exporter:
     """Brings threads from one store into a database of LangGraph's."""
 
-    def __init__(self, saver: PerdureSaver, there: Any, reader: Source) -> None:
+    def __init__(self, saver: PerdureSaver, there: Any, reader: Source, *, in_postgres: bool) -> None:
         self._run: Callable[[Any], Any] = saver._sides.run
         self._values = saver._values
         self._there = there
         self._reader = reader
+        self._shares_values = in_postgres  # between checkpoints that have the same version of a channel
         self._serde = serializer()
 
     def bring(self, spots: list[Spot], progress: Progress | None) -> Report:
@@ -148,7 +170,7 @@ class Exporter:
 
     def _spot(self, spot: Spot, todo: Missing, count: Count, tally: Tally) -> None:
         """Bring what is missing of a graph in a thread."""
-        reviver, last = Reviver(self._serde), {}
+        reviver, names = Reviver(self._serde), _Names(self._named_there)
         for id in todo.grown:
             tally.written += self._write_more(Place(spot.thread, spot.ns, id))
             count.one()
@@ -156,18 +178,27 @@ class Exporter:
             place = Place(spot.thread, spot.ns, id)
             found = self._run(lambda keeper, place=place: keeper.get(place, self._values))
             if found is not None:
-                last = self._put(found, last)
+                found = names.of(found) if self._shares_values else found
+                self._put(found, names)
                 self._check(reviver, found, self._write(place))
                 tally.new += 1
             count.one()
 
-    def _put(self, found: Found, last: dict[str, Any]) -> dict[str, Any]:
-        """Put a checkpoint, and return the versions of its channels; values that did not change are not put again."""
-        versions = found.checkpoint["channel_versions"]
-        changed = {name: version for name, version in versions.items() if last.get(name) != version}
-        config = _config(found.place, found.parent)
-        self._there.put(config, found.checkpoint, found.metadata, changed)
-        return versions
+    def _put(self, found: Found, names: _Names) -> None:
+        """Put a checkpoint; values that were put with the one before are not put again."""
+        now = found.checkpoint["channel_versions"]
+        changed = {name: version for name, version in now.items() if names.last.get(name) != version}
+        self._there.put(_config(found.place, found.parent), found.checkpoint, found.metadata, changed)
+        names.last = now
+
+    def _named_there(self, place: Place) -> versions.Names:
+        """How the versions of a checkpoint that is there already are called there."""
+        here = self._run(lambda keeper: keeper.get(place, self._values))
+        there = self._reader.get(place)
+        if here is None or there is None:
+            return {}
+        reviver = Reviver(self._serde)
+        return versions.paired(here.checkpoint, {name: reviver.read(each) for name, each in there[0].rest.items()})
 
     def _write_more(self, place: Place) -> int:
         """Put what was written since for a checkpoint that is there."""
