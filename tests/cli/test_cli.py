@@ -1,4 +1,7 @@
-"""The command line as a person uses it: a real process for each call."""
+"""The command line as a person uses it: a real process for each call.
+
+Most are forked off one that has imported everything; `started` begins with nothing, as a person's do.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import pytest
 
 from perdure.cli.main import COMMANDS
 from perdure.sync import Perdure
+from tests.cli.forked import Forks
 
 WITHOUT_THE_EXTRA = """
 import sys
@@ -20,7 +24,14 @@ main(["version"])
 """
 
 
+FORKS = Forks()
+
+
 def perdure(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return FORKS.run(list(arguments), folder)
+
+
+def started(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "perdure.cli.main", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, timeout=60)
 
@@ -35,7 +46,7 @@ def test_help_names_every_command(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_every_command_has_help_with_the_same_first_line(name: str) -> None:
-    done = perdure(name, "--help")
+    done = started(name, "--help")  # with the imports of this command alone
     assert done.returncode == 0
     assert COMMANDS[name].summary in done.stdout
 

@@ -55,8 +55,8 @@ def file(mode: Mode, folder: Path) -> Backend:
     return Backend(open=lambda: FileStorage(path, port=port(path)), set_schema=lambda schema: _bend_file(path, schema))
 
 
-def postgres(mode: Mode, folder: Path) -> Backend:
-    url, schema = require(_postgres), f"s{next(_NUMBERS)}"
+def postgres(mode: Mode, folder: Path, schema: str = "") -> Backend:
+    url, schema = require(postgres_url), schema or f"s{next(_NUMBERS)}"
     options = Options(schema=schema, server_time=False, retry_seconds=2)
     return Backend(
         open=lambda: PostgresStorage(url, options, mode=mode),
@@ -65,9 +65,9 @@ def postgres(mode: Mode, folder: Path) -> Backend:
     )
 
 
-def mysql(mode: Mode, folder: Path) -> Backend:
+def mysql(mode: Mode, folder: Path, url: str = "") -> Backend:
     server, name = require(shared_mariadb), f"contract_{os.getpid()}_{next(_NUMBERS)}"
-    url = server.database(name)
+    url = url or server.database(name)
     return Backend(
         open=lambda: MysqlStorage(url, mode=mode, server_time=False, retry_seconds=2),
         set_schema=lambda schema: _bend_mysql(url, schema),
@@ -88,7 +88,7 @@ _NUMBERS = itertools.count()
 
 
 @functools.cache
-def _postgres() -> str:
+def postgres_url() -> str:
     return shared_postgres().database(f"contract_{os.getpid()}")
 
 

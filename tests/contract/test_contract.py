@@ -10,6 +10,7 @@ import pytest
 from perdure.storage.contract import Schema, Storage
 from perdure.testing.contract import LayoutContract, Mode, OpenStorage, SetSchema, StorageContract
 from tests.contract.backends import BACKENDS, MODES, Backend
+from tests.contract.emptied import EMPTIED
 
 
 class OnBackend:
@@ -22,8 +23,9 @@ class OnBackend:
         return request.param
 
     @pytest.fixture
-    def backend(self, mode: Mode, tmp_path: Path) -> Iterator[Backend]:
-        backend = BACKENDS[self.name](mode, tmp_path)
+    def backend(self, mode: Mode, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Backend]:
+        about_the_layout = request.function.__name__ in vars(LayoutContract)
+        backend = (BACKENDS if about_the_layout else EMPTIED)[self.name](mode, tmp_path)
         yield backend
         backend.clear()
 
