@@ -114,8 +114,8 @@ class Engine:
         return await self._added(row, kind, body, request, None)
 
     def entry(self, kind: EntryKind, body: bytes, actor: str | None) -> NewEntry:
-        """An entry with this body, packed where the storage does not make room for others by itself."""
-        payload = seal(body) if self.storage.reuses_room else seal_packed(body)
+        """An entry with this body, packed where that saves the storage room."""
+        payload = seal_packed(body) if len(body) >= self.storage.packs_from else seal(body)
         return NewEntry(kind=kind, payload=payload, digest=digest_of(body), actor=actor)
 
     async def speak(self, key: ThreadKey, entries: Sequence[NewEntry], request: Request) -> Appended:

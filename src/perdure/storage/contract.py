@@ -25,6 +25,7 @@ from perdure.core.writes import Appended, Restored, Sizes, Snapshot, Write
 
 SCHEMA = 3  # what this release writes
 READS = 1  # the oldest schema this release reads and upgrades
+NEVER = 1 << 62  # a size that nothing has
 BLOB_GRACE = 3600 * 1_000_000  # a large value nobody refers to is swept after an hour
 
 Migrate = Literal["auto", "check"]
@@ -56,6 +57,11 @@ class Storage(Protocol):
     @property
     def reuses_room(self) -> bool:
         """Whether what was dropped makes room for what is written next; if not, snapshots are written more rarely."""
+        ...
+
+    @property
+    def packs_from(self) -> int:
+        """The size of an entry's body from which on packing it saves room."""
         ...
 
     async def setup(self, migrate: Migrate = "auto") -> Schema:

@@ -42,7 +42,7 @@ from perdure.core.writes import (
     same_request,
     stamped,
 )
-from perdure.storage.contract import BLOB_GRACE, SCHEMA, Migrate, Schema, Watch
+from perdure.storage.contract import BLOB_GRACE, NEVER, SCHEMA, Migrate, Schema, Watch
 from perdure.storage.lineage import Span, spans
 from perdure.storage.ports import PollingWatch, pause_anywhere
 from perdure.storage.shelf import Shelved
@@ -83,6 +83,7 @@ class MemoryStorage:
     """Keeps the whole contract in dicts, under one lock."""
 
     reuses_room = True
+    packs_from = NEVER
 
     def __init__(self, *, telemetry: Telemetry | None = None) -> None:
         self._telemetry = telemetry or Silence()

@@ -223,6 +223,10 @@ class BackgroundStorage:
     def reuses_room(self) -> bool:
         return self._inner.reuses_room
 
+    @property
+    def packs_from(self) -> int:
+        return self._inner.packs_from
+
     async def setup(self, migrate: Migrate = "auto") -> Schema:
         return await self._inner.setup(migrate)
 

@@ -35,7 +35,7 @@ from perdure.core.writes import (
     released,
     renewed,
 )
-from perdure.storage.contract import BLOB_GRACE, Migrate, Schema, Watch
+from perdure.storage.contract import BLOB_GRACE, NEVER, Migrate, Schema, Watch
 from perdure.storage.file import compacting, deletion, derived, kept, layout, reading, transfers, writing
 from perdure.storage.file.blobs import Blobs
 from perdure.storage.file.disk import Disk, RealDisk
@@ -50,6 +50,7 @@ class FileStorage:
     """Keeps each thread in a folder of its own: a log of JSON lines, snapshots, a lease."""
 
     reuses_room = True
+    packs_from = NEVER
 
     def __init__(self, path: str, *, port: Port, disk: Disk | None = None, telemetry: Telemetry | None = None) -> None:
         self._root = abspath(path)

@@ -37,6 +37,7 @@ class SqlStorage:
     """Everything of the contract but `setup`, `migration` and `watch`, which belong to each database."""
 
     reuses_room = True
+    packs_from = NEVER
 
     def __init__(self, port: SqlPort, *, retry_seconds: float = 0.0) -> None:
         self._port = port
