@@ -38,7 +38,7 @@ class Looked(dict[Any, Any]):
 
 
 class Model(InMemoryStore):
-    """LangGraph's store, without slips of it that its stores on databases do not have.
+    """LangGraph's store, without slips of it that ours does not repeat.
 
     Looking at a namespace makes it, an empty one is listed, an item that is put again keeps the vectors it had, and two
     items with the same text cannot be put together.
