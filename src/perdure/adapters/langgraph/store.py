@@ -57,7 +57,8 @@ class PerdureStore(BaseStore):
     has run out is never read; it is dropped by the next read that meets it, or by `sweep_ttl`. `types` are classes
     whose objects may stand in values.
 
-    What an item was before it was put again or deleted stays in the log, until `prune` drops it.
+    What an item was before it was put again or deleted stays in the log until `prune`, or the `retention` of the store,
+    drops it.
     """
 
     supports_ttl = True
