@@ -24,6 +24,7 @@ from perdure.core.writes import (
     released,
     renewed,
 )
+from perdure.storage.contract import NEVER
 from perdure.storage.sql import doubts, finding, indexes, messages, reading, transfers, writing
 from perdure.storage.sql.retrying import Landed, Retrying
 from perdure.storage.sql.rows import StoredThread, scope_of
