@@ -15,7 +15,7 @@ from perdure.testing.servers.server import Server
 
 SUPERUSER = "postgres"
 _LONGEST_SOCKET = 107 - len("/.s.PGSQL.65535.lock")
-_HASTY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+_HASTY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "shared_buffers": "16MB"}
 _HBA = f"""\
 local all {SUPERUSER} trust
 host all {SUPERUSER} {LOOPBACK}/32 trust
