@@ -25,7 +25,7 @@ PYTHON312 ?= $(shell for p in python3.13 python3.12 python3 "$$HOME"/.pyenv/vers
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench crash chaos soak mutants docs clean
+.PHONY: help setup demo test check bench crash chaos savers soak mutants docs clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -85,6 +85,11 @@ chaos: $(VENV)/.ready ## workers killed and frozen, PostgreSQL crashed: THREADS=
 	@scripts/servers-if-possible $(BIN)/python
 	$(BIN)/python -m tests.chaos.campaign --threads $(or $(THREADS),60) --steps $(if $(filter file,$(origin STEPS)),20,$(STEPS)) \
 		--workers $(or $(WORKERS),6) --ttl $(or $(TTL),2) $(if $(DSN),--dsn '$(DSN)')
+
+savers: $(LANGGRAPH)/.ready $(VENV)/.ready ## every check of a LangGraph saver on LangGraph's own too, and kills on every database
+	@scripts/servers-if-possible $(BIN)/python
+	PERDURE_EXAMINE=all $(call PYTEST,$(LANGGRAPH)) --dist worksteal tests/adapters/langgraph/test_extension.py tests/adapters/langgraph/test_kills.py
+	$(LANGGRAPH)/bin/python -m tests.adapters.langgraph
 
 soak: $(VENV)/.ready ## STEPS=50000 random operations, every backend against memory; LIVES=20000 of threads that are pruned
 	@scripts/servers-if-possible $(BIN)/python

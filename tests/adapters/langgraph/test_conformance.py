@@ -9,7 +9,7 @@ import pytest
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.report import CapabilityReport
 
-from tests.adapters.langgraph.savers import OURS, THEIRS, Kind, ours_is_there
+from tests.adapters.langgraph.savers import OURS, THEIRS, Kind
 
 ALL = {
     "put": 17, "put_writes": 10, "get_tuple": 10, "list": 16, "delete_thread": 5, "delete_for_runs": 7,
@@ -36,7 +36,6 @@ def failures(report: CapabilityReport) -> list[str]:
     return [each for result in report.results.values() for each in result.failures]
 
 
-@pytest.mark.skipif(not ours_is_there(), reason="there is no adapter yet")
 @pytest.mark.parametrize("name", OURS)
 async def test_ours_passes_81_of_81(name: str) -> None:
     report = await validated(OURS[name], name)

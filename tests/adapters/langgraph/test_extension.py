@@ -8,7 +8,7 @@ import pytest
 
 from perdure.testing.langgraph import CHECKS, Bench, Check, examine, outcome_of
 from tests.adapters.langgraph.known import BY_CHANCE, FAILS, NOT_OFFERED
-from tests.adapters.langgraph.savers import OURS, THEIRS, ours_is_there
+from tests.adapters.langgraph.savers import EXAMINED, OURS, THEIRS
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,6 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
 IN_MEMORY_ONLY = ("kill -9", "threads and loops", "sizes", "a serializer of the user's")
 
 
-@pytest.mark.skipif(not ours_is_there(), reason="there is no adapter yet")
 @pytest.mark.parametrize("bench", OURS, indirect=True, scope="module")
 @pytest.mark.parametrize("check", CHECKS, ids=str)
 async def test_ours_passes(bench: Bench, check: Check, request: pytest.FixtureRequest) -> None:
@@ -32,7 +31,7 @@ async def test_ours_passes(bench: Bench, check: Check, request: pytest.FixtureRe
     assert (found.verdict, found.note if found.verdict != "passed" else "") == ("passed", "")
 
 
-@pytest.mark.parametrize("name", THEIRS)
+@pytest.mark.parametrize("name", EXAMINED)
 async def test_theirs_passes_what_is_known_of_it(name: str) -> None:
     report = await examine(THEIRS[name].make)
     failed = {f"{each.group}: {each.name}" for each in report.failed}

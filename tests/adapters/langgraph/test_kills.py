@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from tests.adapters.langgraph.killing import DURABILITIES, NODES, TOGETHER
-from tests.adapters.langgraph.savers import SAVERS, THEIRS
+from tests.adapters.langgraph.savers import EXAMINES_ALL, SAVERS, THEIRS
 
 WHOLE = ["go", *NODES]
 CASES = [
     ("SqliteSaver", "sync"), ("AsyncSqliteSaver", "async"), ("PostgresSaver", "sync"), ("AsyncPostgresSaver", "async"),
     *((name, face) for name in SAVERS if name not in THEIRS and name != "perdure-memory" for face in ("sync", "async")),
 ]  # fmt: skip
+SHORT = [("perdure-sqlite", "sync"), ("perdure-postgresql", "async")]
 
 
 def killed(name: str, face: str) -> list[dict[str, Any]]:
@@ -47,7 +48,7 @@ def _again(kills: list[dict[str, Any]], durability: str) -> int:
     return sum(len(each["again"]) for each in kills if each["durability"] == durability)
 
 
-@pytest.mark.parametrize(("name", "face"), CASES)
+@pytest.mark.parametrize(("name", "face"), CASES if EXAMINES_ALL else SHORT)
 def test_a_killed_graph_goes_on_and_its_end_is_whole(name: str, face: str) -> None:
     kills = killed(name, face)
     print(table({f"{name}, {face}": kills}))
