@@ -7,6 +7,7 @@ nobody can change are shared.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import is_
 from typing import Any
 
 from msgspec import Raw
@@ -26,6 +27,7 @@ class Alike:
         self._registry = registry
         self._makes: dict[int, Make] = {}
         self._held: list[Raw] = []  # as long as a part is held, no other one has its id
+        self._flats: dict[int, _Flats] = {}  # by the list they are read from, which the next document has too
 
     def build(self, document: Document) -> Any:
         """The value of a document; its dicts and lists stay open, so that the next one has the same parts."""
@@ -38,9 +40,15 @@ class Alike:
         if type(node) is dict:
             return {key: self._value(child) for key, child in node.items()}
         if type(node) is list:
-            known, make = self._makes.get, self._make
-            return [(known(id(child)) or make(child))() for child in node]
+            return self._items(node)
         return self._make(node)()
+
+    def _items(self, node: list[Node]) -> list[Any]:
+        flats = self._flats.setdefault(id(node), _Flats(node))
+        if flats.follow():
+            return list(map(dict.copy, flats.values))
+        known, make = self._makes.get, self._make
+        return [(known(id(child)) or make(child))() for child in node]
 
     def _make(self, node: Node) -> Make:
         if type(node) is not Raw:
@@ -77,6 +85,37 @@ class Alike:
         kept = self._registry.tagged(node.tag, node.version)
         fields, version = self._parts(node.fields), node.version
         return lambda: kept.build(kept.upgraded(fields(), version))
+
+
+class _Flats:
+    """The items of a list, as long as all of them are dicts of leaves: a conversation of plain messages."""
+
+    def __init__(self, node: list[Node]) -> None:
+        self._node = node
+        self._children: list[Node] = []
+        self.values: list[dict[str, Any]] = []
+        self._is_flat = True
+
+    def follow(self) -> bool:
+        """Read what the list has by now; False when something else is among it."""
+        if self._is_flat and not all(map(is_, self._children, self._node)):
+            self._children, self.values = [], []
+        if len(self._node) < len(self._children):
+            self._children, self.values = [], []
+        new = self._node[len(self._children) :]
+        if self._is_flat:
+            self._is_flat = all(map(self._take, new))
+        return self._is_flat
+
+    def _take(self, child: Node) -> bool:
+        if type(child) is not Raw or type(opened(child)) is not dict:
+            return False
+        value = decode(child)
+        if not set(map(type, value.values())) <= LEAVES:
+            return False
+        self._children.append(child)
+        self.values.append(value)
+        return True
 
 
 def _copying(value: Any) -> Make | None:
