@@ -67,9 +67,7 @@ class Level:
             return False
         if deepest:
             return _identical(self.values, other.values) and _identical(self.items, other.items)
-        return _identical(_shallow(self.values), _shallow(other.values)) and _identical(
-            _shallow(self.items), _shallow(other.items)
-        )
+        return _same_leaves(self.values, other.values) and _same_leaves(self.items, other.items)
 
 
 class PlainItems:
@@ -133,6 +131,11 @@ def _are_flat_and_same(items: Sequence[Any], known: Level) -> bool:
         return False
     same_keys = all(map(is_, chain.from_iterable(items), known.keys))
     return same_keys and all(map(is_, chain.from_iterable(map(_values_of, items)), known.values))
+
+
+def _same_leaves(one: list[Any], other: list[Any]) -> bool:
+    """Whether leaves are the same objects, and containers are of the same kind; most often they are the same too."""
+    return _identical(one, other) or _identical(_shallow(one), _shallow(other))
 
 
 def _shallow(inside: list[Any]) -> list[Any]:

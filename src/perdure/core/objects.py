@@ -7,12 +7,16 @@ is beside them is equal, the objects encode to the same bytes; a change made in 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from perdure.core.leaves import PlainItems
 from perdure.core.registry import REGISTRY
 
-_beside = "__pydantic_fields_set__"
+_fields_of = attrgetter("__dict__")
+_given = attrgetter("__pydantic_fields_set__")
+_private = attrgetter("__pydantic_private__")
+_extra = attrgetter("__pydantic_extra__")
 
 
 class ObjectItems:
@@ -32,8 +36,8 @@ class ObjectItems:
         kinds = list(map(type, items))
         if not all(map(_is_known, set(kinds))) or not _nothing_else(items):
             return None
-        fields = PlainItems.of([vars(each) for each in items])
-        return None if fields is None else cls(kinds, fields, [set(getattr(each, _beside)) for each in items])
+        fields = PlainItems.of(list(map(_fields_of, items)))
+        return None if fields is None else cls(kinds, fields, [set(_given(each)) for each in items])
 
     def grown_to(self, items: Sequence[Any]) -> bool:
         """Whether `items` begin with exactly the remembered ones."""
@@ -43,8 +47,8 @@ class ObjectItems:
         return (
             list(map(type, begin)) == self._kinds
             and _nothing_else(begin)
-            and self._fields.grown_to([vars(each) for each in begin])
-            and all(getattr(each, _beside) == given for each, given in zip(begin, self._set, strict=True))
+            and self._fields.grown_to(list(map(_fields_of, begin)))
+            and list(map(_given, begin)) == self._set
         )
 
     def extended(self, items: Sequence[Any]) -> ObjectItems | None:
@@ -52,7 +56,7 @@ class ObjectItems:
         if not items:
             return self
         tail = ObjectItems.of(items)
-        both = None if tail is None else self._fields.extended([vars(each) for each in items])
+        both = None if tail is None else self._fields.extended(list(map(_fields_of, items)))
         return (
             None
             if tail is None or both is None
@@ -66,4 +70,4 @@ def _is_known(kind: type) -> bool:
 
 def _nothing_else(items: Sequence[Any]) -> bool:
     """Whether they hold nothing but their fields; what is private or extra is taken apart each time."""
-    return not any(each.__pydantic_private__ or each.__pydantic_extra__ for each in items)
+    return not any(map(_private, items)) and not any(map(_extra, items))

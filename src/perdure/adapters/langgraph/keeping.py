@@ -85,7 +85,7 @@ class Brings:
         """Whether the newest state equals this checkpoint, or is something else altogether."""
         put = self._made(found, set())
         state = self._read(found.place)
-        is_it = state.get(layout.REST, {}).get("ts") == put.checkpoint.get("ts")
+        is_it = layout.rest_of(state).get("ts") == put.checkpoint.get("ts")
         return not is_it or not self._differing(found, put)
 
     def _put(self, found: Theirs, sealed: set[str]) -> Put:

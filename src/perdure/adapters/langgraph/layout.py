@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from perdure.adapters.langgraph.types import Opaque
+from perdure.core.codec import decode, encode
 from perdure.core.errors import InvalidInputError
 
 REST = "__langgraph__"  # the key of the state under which everything stands that is no channel's value
@@ -47,7 +48,13 @@ def state_of(
         if name in before:
             values[name] = before[name]
     rest = {name: _plain(value) for name, value in checkpoint.items() if name not in _APART}
-    return {**values, REST: {**rest, _PARENT: parent}}
+    # In one piece: nearly all of it changes with every checkpoint, and nobody compares it part by part.
+    return {**values, REST: encode({**rest, _PARENT: parent}, at=(REST,))}
+
+
+def rest_of(state: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands in a state besides the values of channels."""
+    return decode(state.get(REST, b"\x80"))
 
 
 def missing(
@@ -69,14 +76,14 @@ def without_value(versions: Mapping[str, Any], values: Mapping[str, Any]) -> dic
 
 def kept_from(before: Mapping[str, Any], checkpoint: Mapping[str, Any]) -> dict[str, Any]:
     """The channels of a state that have the same version in a checkpoint."""
-    versions = before.get(REST, {}).get("channel_versions", {})
+    versions = rest_of(before).get("channel_versions", {})
     now = checkpoint["channel_versions"]
     return {name: value for name, value in before.items() if name in now and versions.get(name) == now[name]}
 
 
 def checkpoint_in(state: dict[str, Any], id: str, kept: Values) -> tuple[dict[str, Any], str | None]:
     """The checkpoint that a state is, and the id of its parent."""
-    rest = dict(state[REST])
+    rest = rest_of(state)
     values = {name: kept.given(value) for name, value in state.items() if name != REST}
     parent = rest.pop(_PARENT, None)
     return {**rest, "id": id, "channel_values": values}, parent
