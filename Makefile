@@ -95,6 +95,7 @@ soak: $(VENV)/.ready ## STEPS=50000 random operations, every backend against mem
 	@scripts/servers-if-possible $(BIN)/python
 	$(BIN)/python -m tests.contract.soak --steps $(STEPS)
 	$(BIN)/python -m tests.checkpoints.soak --lives $(LIVES)
+	PERDURE_EVERY_PAIR=1 $(BIN)/pytest -n $(JOBS) tests/storage/test_hot_contract.py tests/storage/test_background_contract.py
 
 mutants: $(VENV)/.ready ## break the code on purpose; the tests have to notice
 	$(BIN)/python -m tests.mutants

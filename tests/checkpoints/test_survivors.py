@@ -12,7 +12,7 @@ from tests.checkpoints.survivors import play
 
 MORE = int(os.environ.get("PERDURE_LIVES", "1"))  # times as many
 # 300 of all: fewer where each step is a trip to a server.
-LIVES = {"memory": 144, "file": 50, "sqlite": 70, "postgres": 10, "mysql": 10, "hot_sqlite": 10, "hot_postgres": 6}
+LIVES = {"memory": 96, "file": 30, "sqlite": 40, "postgres": 6, "mysql": 6, "hot_sqlite": 6, "hot_postgres": 4}
 STEPS = 45
 
 

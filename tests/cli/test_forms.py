@@ -31,7 +31,11 @@ FIELDS = {field.name: field for field in fields_of(SCHEMA)}
 
 
 def test_what_is_needed_comes_first_with_its_type_and_default() -> None:
-    assert list(FIELDS) == ["region", "replicas", "dry", "note", "share", "size"]
+    assert list(FIELDS) == [
+        "region",
+        "replicas",
+        *(name for name in SCHEMA["properties"] if name not in ("region", "replicas")),
+    ]
     assert {name: field.hint for name, field in FIELDS.items()} == {
         "region": "one of eu, us",
         "replicas": "whole number",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from pathlib import Path
 
@@ -98,7 +99,7 @@ def test_compact_says_first_who_waits_and_gives_disk_back(folder: Path) -> None:
     with Perdure.open(f"sqlite:///{folder}/agents.db") as store:
         thread = store.thread("long")
         for turn in range(200):
-            thread.save({"turn": turn, "text": f"{turn} " * 2000})
+            thread.save({"turn": turn, "text": random.Random(turn).randbytes(3000).hex()})
     before = (folder / "agents.db").stat().st_size
     assert "`perdure compact` gives the disk back" in perdure("prune", STORE, "--last", "1", folder=folder).stdout
     done = perdure("compact", STORE, folder=folder)

@@ -67,7 +67,9 @@ def _exists(dotted: str) -> bool:
                 continue
             except perdure.errors.MissingExtraError:
                 return True  # an adapter of something that is not installed here
-            except ImportError:
+            except ImportError as exc:
+                if exc.name is not None and not exc.name.startswith("perdure"):
+                    return True
                 return part in ("json", "lock") and found is perdure  # files of the file storage
         if not hasattr(found, part):
             return False

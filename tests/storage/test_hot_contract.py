@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,8 @@ from tests.contract.backends import MODES, Backend, file, memory
 from tests.contract.stages import TemporaryStage, play
 from tests.contract.test_contract import OnBackend
 from tests.storage.hot import Heard, hot
+
+EVERY_PAIR = os.environ.get("PERDURE_EVERY_PAIR") == "1"
 
 INNER: dict[str, Callable[[Mode, Path], Backend]] = {"memory": memory, "file": file}
 FEW = 3  # threads that are kept: plays have more, so that some are evicted
@@ -33,12 +36,13 @@ def hot_backend(inner: Backend, mode: Mode, heard: Heard, **options: Any) -> Bac
     return replace(inner, open=lambda: hot(inner.open(), mode, heard, **options))
 
 
-class TestHotMemory(OnHot, StorageContract):
-    name = "memory"
+if EVERY_PAIR:  # tests/contract has Redis with SQLite and with PostgreSQL; `make soak` has these too
 
+    class TestHotMemory(OnHot, StorageContract):
+        name = "memory"
 
-class TestHotFile(OnHot, StorageContract, LayoutContract):
-    name = "file"
+    class TestHotFile(OnHot, StorageContract, LayoutContract):
+        name = "file"
 
 
 class HotStage(TemporaryStage):

@@ -140,7 +140,7 @@ def test_a_list_and_a_sweep_are_found_by_an_index(url: str) -> None:
     run_mysql(url, "ANALYZE TABLE perdure_thread")
     agents, named = storage._port.sql.dialect.among(" AND coalesce(agent, '')", ["", "bot"])
     for condition, values in (("", ()), (agents, named)):
-        due = _plan(url, storage._port.sql.due(condition), ("0", 99, *values, "0", 99, *values, 10))
+        due = _plan(url, storage._port.sql.due(condition, condition), ("0", 99, *values, "0", 99, *values, 10))
         assert {each["key"] for each in due if each["table"] == "t"} == {"perdure_thread_lease", "perdure_thread_wake"}
         assert all(int(each["rows"]) <= 6 for each in due if each["table"] == "t")
     (listed,) = _plan(url, storage._port.sql.threads("everybody"), ("0", 1 << 60, "z", 10))

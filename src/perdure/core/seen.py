@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
@@ -10,9 +10,12 @@ from perdure.core.codec import encode, encode_into
 from perdure.core.delta import Grown
 from perdure.core.frozen import FrozenItems
 from perdure.core.leaves import PlainItems
-from perdure.core.objects import ObjectItems
 
-Items = PlainItems | FrozenItems | ObjectItems
+if TYPE_CHECKING:
+    from perdure.core.objects import ObjectItems
+
+    Items = PlainItems | FrozenItems | ObjectItems
+
 _LONG = 16  # a shorter list is encoded sooner than it is compared
 _PATIENCE = 3  # lists that changed elsewhere than at their end this often are not remembered for a while
 _REST = 32
@@ -80,4 +83,10 @@ def _tail(key: str, value: list[Any], known: Items) -> Grown:
 def _remembered(value: list[Any], misses: int) -> Items | None:
     if misses > _PATIENCE:
         return None
-    return PlainItems.of(value) or FrozenItems.of(value) or ObjectItems.of(value)
+    return PlainItems.of(value) or FrozenItems.of(value) or _objects(value)
+
+
+def _objects(value: list[Any]) -> Items | None:
+    from perdure.core.objects import ObjectItems  # few states have any
+
+    return ObjectItems.of(value)

@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from time import monotonic, sleep
 from typing import Any
 from urllib.parse import quote
 
@@ -49,8 +50,22 @@ _FATAL = (StorageIOError, StorageFullError)
 UNREADABLE = (KeyError, AttributeError, TypeError, ValueError, OverflowError, msgspec.MsgspecError)
 BEGIN_WRITE = "BEGIN IMMEDIATE"
 BEGIN_READ = "BEGIN"
+_AGAIN = 0.005  # seconds
 _INHERITED: list[sqlite3.Connection] = []
 Outcome = tuple[Any, BaseException | None]
+
+
+def _use_wal(raw: sqlite3.Connection, patience: float) -> None:
+    """Several that open a new file at one moment all want to change its mode, and SQLite does not let them wait."""
+    end = monotonic() + patience
+    while True:
+        try:
+            raw.execute("PRAGMA journal_mode = WAL").fetchone()
+            return
+        except sqlite3.OperationalError as exc:
+            if exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() >= end:
+                raise
+        sleep(_AGAIN)
 
 
 class Connection:
@@ -81,7 +96,7 @@ class Connection:
             cached_statements=256,
         )
         try:
-            raw.execute("PRAGMA journal_mode = WAL").fetchone()
+            _use_wal(raw, self._busy_timeout)
             raw.execute(f"PRAGMA synchronous = {self._synchronous}")
             raw.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()  # makes the WAL file
             _sync_folder(self.path)
