@@ -38,10 +38,12 @@ class Interrupted(msgspec.Struct, frozen=True):
     schema: Mapping[str, Any] | None
 
 
-def raised(writes: Sequence[tuple[str, Any]]) -> list[Interrupted]:
-    """The interrupts among what a task wrote."""
+def raised(writes: Sequence[tuple[str, Any]], *, opaque: bool) -> list[Interrupted]:
+    """The interrupts among what a task wrote; `opaque` ones without what they ask."""
     found = [value for channel, value in writes if channel == INTERRUPT]
     each = [one for value in found for one in (value if isinstance(value, list | tuple) else [value])]
+    if opaque:
+        return [Interrupted(str(getattr(one, "id", "")), _NAME, None) for one in each]
     return [Interrupted(str(getattr(one, "id", "")), getattr(one, "value", one), _schema(one)) for one in each]
 
 
@@ -50,16 +52,17 @@ def _schema(interrupt: Any) -> Mapping[str, Any] | None:
     return schema if isinstance(schema, Mapping) else None
 
 
-async def ask(parts: Parts, key: ThreadKey, checkpoint: str, task: str, interrupts: Iterable[Interrupted]) -> None:
-    """Open a question for each interrupt, once."""
+async def ask(parts: Parts, key: ThreadKey, checkpoint: str, task: str, interrupts: Iterable[Interrupted]) -> bool:
+    """Open a question for each interrupt, once; False when there is no thread."""
     row = await parts.storage.thread(key)
     if row is None:
-        return
+        return False
     for each in interrupts:
         opened = _opened(row, checkpoint, task, each)
         entry = parts.engine.entry(EntryKind.PAUSE_OPENED, encode_body(opened), None)
         request = Request(key=opened_key(shown(opened.call.id)), uid=row.uid, patch=ThreadPatch(status=PAUSED))
         await _once(parts, key, [entry], request)
+    return True
 
 
 def _opened(row: ThreadRow, checkpoint: str, task: str, interrupt: Interrupted) -> Opened:

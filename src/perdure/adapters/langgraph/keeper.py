@@ -111,7 +111,8 @@ class Keeper:
         if asked is None or (parent != asked and after is None):
             return False
         del self._asking[key]
-        await interrupts.close(self.parts, key, await self._writes(key, asked, put.values))
+        written = [] if put.values.are_opaque else await self._writes(key, asked, put.values)
+        await interrupts.close(self.parts, key, written)
         return True
 
     async def _state(self, key: ThreadKey, put: Put, tip: Tip | None) -> dict[str, Any]:
@@ -170,8 +171,11 @@ class Keeper:
         if not given or place.checkpoint is None:
             return
         kept = [(channel, values.kept(value)) for channel, value in given]
+        # The question first: if a crash undoes its interrupt, that is raised again and finds it. None would ask later.
+        asked = await self.ask(place, task, given, opaque=values.are_opaque)
         await self.put_written(place, writes.written(place.checkpoint, kept, task, path))
-        await self.ask(place, task, given)
+        if not asked:  # there was no thread yet
+            await self.ask(place, task, given, opaque=values.are_opaque)
 
     async def put_written(self, place: Place, written: writes.Written) -> None:
         """Keep one call's writes as they are, their places among those of the task included."""
@@ -181,12 +185,18 @@ class Keeper:
         request = Request(key=writes.key_of(written.checkpoint, body))
         await self.parts.engine.speak(self.key(place), [entry], request)
 
-    async def ask(self, place: Place, task: str, given: Sequence[tuple[str, Any]]) -> None:
-        """Open questions for the interrupts among what a task wrote; those of a subgraph are its graph's too."""
-        raised = [] if place.ns else interrupts.raised(given)
-        if raised and place.checkpoint is not None:
-            self._interrupted(self.key(place), place.checkpoint)
-            await interrupts.ask(self.parts, self.key(place), place.checkpoint, task, raised)
+    async def ask(self, place: Place, task: str, given: Sequence[tuple[str, Any]], *, opaque: bool = False) -> bool:
+        """Open questions for the interrupts among what a task wrote; those of a subgraph are its graph's too.
+
+        With `opaque` they do not say what is asked: that is for the user's serializer alone. False when there is no
+        thread yet that could ask.
+        """
+        raised = [] if place.ns else interrupts.raised(given, opaque=opaque)
+        if not raised or place.checkpoint is None:
+            return True
+        await self.parts.ready()
+        self._interrupted(self.key(place), place.checkpoint)
+        return await interrupts.ask(self.parts, self.key(place), place.checkpoint, task, raised)
 
     def _interrupted(self, key: ThreadKey, checkpoint: str) -> None:
         if len(self._asking) >= _TIPS:

@@ -21,6 +21,11 @@ class Values:
     def __init__(self, serde: Any = None) -> None:
         self._serde = serde
 
+    @property
+    def are_opaque(self) -> bool:
+        """Whether nobody but the user's serializer may read them."""
+        return self._serde is not None
+
     def kept(self, value: Any) -> Any:
         """What is stored of a value."""
         return value if self._serde is None else Opaque(*self._serde.dumps_typed(value))
