@@ -161,9 +161,10 @@ class Brings:
 
     def wait(self, place: Place, pending: list[Pending]) -> None:
         """Open a question for each interrupt of the newest checkpoint: those before it were answered."""
+        hidden = self._values.are_opaque
         for at, each in enumerate(pending):
             given = [(each.channel, self._kept(place, at, each))]
-            self._run(lambda keeper, task=each.task, given=given: keeper.ask(place, task, given))
+            self._run(lambda keeper, task=each.task, given=given: keeper.ask(place, task, given, opaque=hidden))
 
     def went_on(self, place: Place) -> None:
         """Look at the newest checkpoint that is here: what comes after it answers its questions."""
@@ -196,6 +197,11 @@ class Untouched(layout.Values):
 
     def __init__(self, values: layout.Values) -> None:
         self._inner = values
+
+    @property
+    def are_opaque(self) -> bool:
+        """Whether nobody but the user's serializer may read them."""
+        return self._inner.are_opaque
 
     def kept(self, value: Any) -> Any:
         """What is stored of a value."""
