@@ -66,13 +66,13 @@ class Emptied:
 
 
 @functools.cache
-def _schemas() -> Emptied:
+def schemas() -> Emptied:
     run: Any = psycopg.connect(postgres_url(), autocommit=True).execute
     return Emptied(lambda name: None, run, lambda name: run(f"DROP SCHEMA IF EXISTS {name} CASCADE"))
 
 
 @functools.cache
-def _databases() -> Emptied:
+def databases() -> Emptied:
     server = shared_mariadb()
     at = urlsplit(server.url)
     where: dict[str, Any] = {"host": at.hostname, "port": at.port, "user": at.username, "ssl_disabled": True}
@@ -80,14 +80,14 @@ def _databases() -> Emptied:
 
 
 def _postgres(mode: Mode, folder: Path) -> Backend:
-    name = require(_schemas).take()
-    return replace(postgres(mode, folder, name), clear=lambda: _schemas().give_back(name, f"{name}."))
+    name = require(schemas).take()
+    return replace(postgres(mode, folder, name), clear=lambda: schemas().give_back(name, f"{name}."))
 
 
 def _mysql(mode: Mode, folder: Path) -> Backend:
-    name = require(_databases).take()
+    name = require(databases).take()
     url = f"{shared_mariadb().url.rpartition('/')[0]}/{name}"
-    return replace(mysql(mode, folder, url), clear=lambda: _databases().give_back(name, f"{name}.perdure_"))
+    return replace(mysql(mode, folder, url), clear=lambda: databases().give_back(name, f"{name}.perdure_"))
 
 
 EMPTIED: dict[str, Callable[[Mode, Path], Backend]] = BACKENDS | {

@@ -101,3 +101,28 @@ def test_a_list_that_keeps_changing_elsewhere_is_left_alone_for_a_while() -> Non
         _, seen = _encoded(seen, state)
         state["messages"][0]["n"] = turn + 0.5
     assert seen._lists == {}
+
+
+def test_what_was_not_saved_is_not_remembered() -> None:
+    """A save that is refused leaves what was seen before as it was."""
+    state = {"messages": _items(40)}
+    seen = _after_two_saves(state)
+    grown = {"messages": [*state["messages"], {"role": "bot"}]}
+    _, refused = _encoded(seen, grown)
+    new, _ = _encoded(seen, grown)
+    assert new["messages"].kept == 40
+    after = refused.settled()
+    new, _ = _encoded(after, {"messages": [*grown["messages"], {"role": "user", "parts": [[1]]}]})
+    assert (new["messages"].kept, len(new["messages"].tail)) == (41, 1)
+
+
+def test_an_item_that_is_changed_while_it_is_saved_is_told_apart() -> None:
+    """A caller may change its list while the save waits: what was encoded counts."""
+    state = {"messages": _items(40)}
+    seen = _after_two_saves(state)
+    state["messages"].append({"role": "bot", "text": "first"})
+    _, after = _encoded(seen, state)
+    state["messages"][40]["text"] = "second"
+    state["messages"].append({"role": "bot"})
+    new, _ = _encoded(after.settled(), state)
+    assert not isinstance(new, dict) or new["messages"].kept < 41

@@ -54,6 +54,9 @@ class Scene:
         return killed
 
     def _lived(self, death: Death | None) -> bool:
+        if self.death is None:  # in this process: children have what it imports
+            asyncio.run(live(self._url, self.world, None, stream=self._stream))
+            return False
         child = os.fork()
         if child == 0:
             asyncio.run(live(self._url, self.world, death, stream=self._stream))

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from perdure.app.handle import key_of, traces_of
 from perdure.app.running import Running, handle_of
 from perdure.core.approval import misspelt
-from perdure.core.codec import decode
 from perdure.core.errors import InvalidInputError
 from perdure.core.identity import ThreadKey, check_id
 from perdure.core.runs import FINISHED, PAUSED
@@ -181,5 +180,5 @@ class Agent:
 
     async def _messages(self, key: ThreadKey) -> list[Any]:
         document = (await self._parts.engine.head(key)).document
-        state: Any = None if document.root is None else decode(document.close())
+        state: Any = document.value()
         return list(state.get(PATH, [])) if isinstance(state, dict) else []

@@ -11,7 +11,7 @@ from perdure.app.parts import Parts
 from perdure.app.users import UserId
 from perdure.checkpoints.requests import Request, Saved
 from perdure.core.checkpoint import Checkpoint, CheckpointMark, check_metadata
-from perdure.core.codec import CannotDecode, decode
+from perdure.core.codec import CannotDecode
 from perdure.core.document import Document
 from perdure.core.errors import (
     AmbiguousThreadError,
@@ -138,9 +138,8 @@ class Handle:
 
 
 def built(document: Document, thread_id: str) -> Any:
-    encoded = document.close()
     try:
-        return decode(encoded)
+        return document.value()
     except CannotDecode as exc:
         raise CheckpointDamagedError("(the newest)", thread_id) from exc
 

@@ -15,17 +15,17 @@ from perdure.core import blobs, snapshots
 from perdure.core.changes import Change, Placed
 from perdure.core.checkpoint import CheckpointMark
 from perdure.core.codec import encode
-from perdure.core.delta import delta
+from perdure.core.delta import changes, delta
 from perdure.core.digest import digest_of, snapshot_digest
 from perdure.core.document import Document
 from perdure.core.entries import EntryKind, NewEntry
-from perdure.core.envelope import seal, seal_packed, seal_quick, weight
+from perdure.core.envelope import seal, seal_packed, seal_quick
 from perdure.core.errors import NotFoundError, PerdureError, StorageBusyError, VersionConflictError
 from perdure.core.fold import change_of
 from perdure.core.identity import ThreadKey
 from perdure.core.ids import IdMaker
 from perdure.core.ops import Op
-from perdure.core.payload import StateChange, WholeState, encode_body
+from perdure.core.payload import StateChange, WholeState, encode_body, encode_into
 from perdure.core.ports import Clock, Randomness, Telemetry
 from perdure.core.pruning import Pruning, is_blank
 from perdure.core.seen import Seen
@@ -40,7 +40,14 @@ _LOOKED_AT = 16  # versions after which a first append looks at the state all th
 _REBASES = 1000  # a writer that loses this often is told so instead of trying for ever
 
 
-New = Placed | tuple[Document, Seen]  # what a write leads to, ready to be remembered once it is stored
+class New(msgspec.Struct, frozen=True):
+    """What a write changes, ready to be remembered once it is stored."""
+
+    placed: Placed
+    seen: Seen
+    size: int  # bytes to fold
+
+
 Plan = Callable[[Head], tuple[Write, New]]
 
 
@@ -93,8 +100,9 @@ class Engine:
         kind = EntryKind.STATE_SAVED if after is None else EntryKind.THREAD_REWOUND
 
         def plan(head: Head) -> tuple[Write, New]:
-            ops, document, seen = self._difference(head, state)
-            return self._write(key, head, kind, ops, request, asked, back_to=after), (document, seen)
+            ops, seen = self._difference(head, state)
+            write, size = self._write(key, head, kind, ops, request, asked, back_to=after)
+            return write, New(Placed(ops), seen, size)
 
         return await self._make(key, plan, expected, expected, request.uid)
 
@@ -103,9 +111,10 @@ class Engine:
         goal = (await self.at(key, to)).encoded()
 
         def plan(head: Head) -> tuple[Write, New]:
-            ops, document = delta(head.document, goal)
+            ops, _ = delta(head.document, goal)
             kind = EntryKind.THREAD_REWOUND
-            return self._write(key, head, kind, ops, request, ("rewind", to), back_to=to), (document, Seen())
+            write, size = self._write(key, head, kind, ops, request, ("rewind", to), back_to=to)
+            return write, New(Placed(ops), Seen(), size)
 
         return await self._make(key, plan, expected, expected, request.uid)
 
@@ -207,7 +216,8 @@ class Engine:
         def plan(head: Head) -> tuple[Write, New]:
             placed = change.place(head.document)
             kind, commutes = EntryKind.STATE_UPDATED, change.commutes
-            return self._write(key, head, kind, placed.ops, request, asked, commutes=commutes), placed
+            write, size = self._write(key, head, kind, placed.ops, request, asked, commutes=commutes)
+            return write, New(placed, Seen(), size)
 
         return await self._make(key, plan, None if change.commutes else expected, expected, request.uid)
 
@@ -234,7 +244,7 @@ class Engine:
         if ops is None:
             return None
         head = Head(uid=row.uid, version=row.state_version)
-        write = self._write(key, head, EntryKind.STATE_UPDATED, ops, request, asked, commutes=True)
+        write, _ = self._write(key, head, EntryKind.STATE_UPDATED, ops, request, asked, commutes=True)
         try:
             done = await self.storage.append(write)
         except (NotFoundError, VersionConflictError):
@@ -273,13 +283,10 @@ class Engine:
                 return Saved(done)
         raise StorageBusyError(f"thread {key.id!r}", f"other writers were first {_REBASES} times")
 
-    def _difference(self, head: Head, state: object) -> tuple[list[Op], Document, Seen]:
+    def _difference(self, head: Head, state: object) -> tuple[list[Op], Seen]:
         """Find the change from a head to a state, through one buffer that all saves share."""
-        if len(self._buffer) > _LARGE_BUFFER:
-            self._buffer = bytearray()
-        new, seen = head.seen.encoded(state, self._buffer)
-        ops, document = delta(head.document, new)
-        return ops, document, seen
+        new, seen = head.seen.encoded(state, self._taken_buffer())
+        return changes(head.document, new), seen
 
     async def _start(self, key: ThreadKey, expected: int | None) -> Head:
         """The head to build on: what the process knows, unless that cannot be what the caller expects."""
@@ -307,13 +314,14 @@ class Engine:
         asked: tuple[Any, ...],
         commutes: bool = False,
         back_to: int | None = None,
-    ) -> Write:
+    ) -> tuple[Write, int]:
+        """A write that changes the state, and how many bytes of it there will be to fold."""
         mark = self._marked(request)
         body, large = blobs.extract(encode_body(StateChange(ops, mark, back_to)))
         if large:
             body = _with_blobs(body, large)
         entry = self.entry(kind, body, request.actor)
-        return Write(
+        write = Write(
             key=key,
             entries=(*request.also, entry),
             write_id=self._randomness.bytes(16),
@@ -331,6 +339,7 @@ class Engine:
             blobs=tuple(large),
             back_to=back_to,
         )
+        return write, len(body)
 
     async def _settle(self, key: ThreadKey, head: Head, done: Appended, new: New, write: Write) -> None:
         """After the acknowledgement: remember the new head, tell, and write a snapshot where one is due."""
@@ -339,7 +348,7 @@ class Engine:
             return
         if head.version != write.expected or head.uid != write.uid:
             return  # somebody read our entry back already and advanced the head
-        _advance(head, done, new, weight(write.entries[-1].payload))
+        _advance(head, done, new)
         self._heads.put(key, head)
         if head.since > snapshots.SMALLEST and self._is_due(head):
             await self._snapshot(key, head)
@@ -356,11 +365,9 @@ class Engine:
 
     async def _snapshot(self, key: ThreadKey, head: Head) -> None:
         """Write a whole state beside the log. It is derived: failing to write it harms nothing."""
-        state, large = blobs.extract(head.document.encoded())
         apart = head.apart + head.since
-        stays = snapshots.is_landmark(apart, len(state))
-        digests = [blob.digest for blob in large]
-        payload = seal_quick(encode_body(WholeState(msgspec.Raw(state), digests, 0 if stays else apart, stays)))
+        stays = snapshots.is_landmark(apart, head.document.size)
+        payload = self._sealed_whole(head.document, 0 if stays else apart, stays)
         digest = snapshot_digest(head.chain, payload)
         snapshot = Snapshot(version=head.last, chain=head.chain, digest=digest, payload=payload)
         old = head.rolling
@@ -374,23 +381,35 @@ class Engine:
         except PerdureError as exc:
             self.telemetry.log("warning", "a snapshot could not be written", thread=key.id, error=str(exc))
 
+    def _sealed_whole(self, document: Document, apart: int, stays: bool) -> bytes:
+        """A whole state as it is stored: one that is soon replaced is quicker to write and to read as it is."""
+        state, large = document.parts(), list[Blob]()
+        if blobs.may_have_large(document.root):
+            encoded, large = blobs.extract(document.encoded())
+            state = msgspec.Raw(encoded)
+        encode_into(WholeState(state, [blob.digest for blob in large], apart, stays), self._taken_buffer())
+        quick = self.storage.reuses_room and not stays
+        return seal(self._buffer) if quick else seal_quick(self._buffer)
+
+    def _taken_buffer(self) -> bytearray:
+        """The buffer that all saves share: fresh memory for a large state costs more than encoding it."""
+        if len(self._buffer) > _LARGE_BUFFER:
+            self._buffer = bytearray()
+        return self._buffer
+
     def forget(self, key: ThreadKey) -> None:
         """Drop what the process knows of a thread."""
         self._heads.drop(key)
         self._unseen.discard(key)
 
 
-def _advance(head: Head, done: Appended, new: New, size: int) -> None:
-    if isinstance(new, tuple):
-        head.document, head.seen = new
-        head.room = head.document.size
-    else:
-        new.apply(head.document)
-        head.seen = Seen()
+def _advance(head: Head, done: Appended, new: New) -> None:
+    new.placed.apply(head.document)
+    head.seen = new.seen.settled()
     head.uid, head.version = done.row.uid, done.state_version
-    head.since += size
+    head.since += new.size
     head.count += 1
-    head.room += size
+    head.room = head.document.size + new.size
     head.last, head.chain = done.row.head, done.row.head_digest
 
 

@@ -138,12 +138,12 @@ def _advanced(
     entries = [entry for entry in restored.entries if entry.changes_state]
     if entries:
         fold.apply(key.id, head.document, entries, changes, bodies)
-        changed = sum(weight(each.payload or b"") for each in (*entries, *restored.records))
+        weights = [weight(each.payload or b"") for each in entries]
         # A fork's own changes count: the weight of its parents' is no reason to write their state anew beside them.
-        own = [each for each in entries if each.version > restored.row.parent_version]
-        head.since += sum(weight(each.payload or b"") for each in own)
-        head.count += len(own)
-        head.room += changed
+        own = sum(1 for each in entries if each.version > restored.row.parent_version)
+        head.since += sum(weights[len(entries) - own :])
+        head.count += own
+        head.room += sum(weights) + sum(weight(each.payload) for each in restored.records)
         head.version = entries[-1].version
     head.checkpoint = restored.row.last_checkpoint
     if restored.entries:

@@ -6,7 +6,9 @@ nobody can change are shared.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from operator import is_
 from typing import Any
 
@@ -18,6 +20,18 @@ from perdure.core.plain import LEAVES
 from perdure.core.registry import REGISTRY, Registry
 
 Make = Callable[[], Any]  # makes the value of a node, anew each time
+
+
+@contextmanager
+def _collecting_later() -> Generator[None]:
+    """Nothing of thousands of new objects can be garbage yet; looking through them took as long as building them."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 class Alike:
@@ -34,7 +48,8 @@ class Alike:
         root = document.reach(())
         for name in list(root) if type(root) is dict else ():
             document.reach((name,))
-        return self._value(root)
+        with _collecting_later():
+            return self._value(root)
 
     def _value(self, node: Node) -> Any:
         if type(node) is dict:
@@ -77,14 +92,25 @@ class Alike:
         if isinstance(inside, list):
             items = [self._make(child) for child in inside]
             return lambda: [make() for make in items]
-        fields = {key: self._make(child) for key, child in inside.items()}
-        return lambda: {key: make() for key, make in fields.items()}
+        fields, makes = self._fields(inside)
+        holders = _holders(fields, makes)
+        return lambda: _filled(fields.copy(), holders)
+
+    def _fields(self, inside: dict[str, Raw]) -> tuple[dict[str, Any], dict[str, Make]]:
+        """The parts of a dict, and how each is made anew."""
+        makes = {key: self._make(child) for key, child in inside.items()}
+        return {key: make() for key, make in makes.items()}, makes
 
     def _object(self, node: Opened) -> Make:
         """Its class builds each one: what it does then, it may do only for that one."""
         kept = self._registry.tagged(node.tag, node.version)
-        fields, version = self._parts(node.fields), node.version
-        return lambda: kept.build(kept.upgraded(fields(), version))
+        version = node.version
+        fields, makes = self._fields(node.fields)
+        build = kept.like(fields) if kept.like is not None and version == kept.version else None
+        holders = _holders(fields, makes)
+        if build is not None:
+            return lambda: build(_filled(fields.copy(), holders))
+        return lambda: kept.build(kept.upgraded(_filled(fields.copy(), holders), version))
 
 
 class _Flats:
@@ -116,6 +142,18 @@ class _Flats:
         self._children.append(child)
         self.values.append(value)
         return True
+
+
+def _holders(fields: dict[str, Any], makes: dict[str, Make]) -> list[tuple[str, Make]]:
+    """The fields that hold something which can be changed."""
+    return [(key, makes[key]) for key, value in fields.items() if type(value) not in LEAVES]
+
+
+def _filled(fields: dict[str, Any], holders: list[tuple[str, Make]]) -> dict[str, Any]:
+    """The dict with containers of its own."""
+    for key, make in holders:
+        fields[key] = make()
+    return fields
 
 
 def _copying(value: Any) -> Make | None:

@@ -12,8 +12,10 @@ from msgspec.msgpack import Ext
 
 from perdure.core import zoo
 from perdure.core.digest import digest_of
+from perdure.core.document import Node, Opened, opened
 from perdure.core.envelope import EnvelopeError, seal_packed, unseal
 from perdure.core.errors import BlobDamagedError
+from perdure.core.ops import size_of
 from perdure.core.writes import Blob
 
 LIMIT = 64 * 1024
@@ -24,11 +26,20 @@ _REFERENCE = re.compile(rb"\xc7\x20%c(?=(.{32}))" % zoo.BLOB, re.DOTALL)  # an e
 
 def extract(data: bytes) -> tuple[bytes, list[Blob]]:
     """Replace every text or byte string over 64 KB by a reference; return what is left and what was taken out."""
-    if len(data) <= LIMIT:
+    if not may_have_large(Raw(data)):
         return data, []
     taken: dict[bytes, Blob] = {}
     left = _encode(_without_large(_open(data), taken))
     return (left, list(taken.values())) if taken else (data, [])
+
+
+def may_have_large(node: Node) -> bool:
+    """A look at sizes alone: a long list of short items is not taken apart for nothing."""
+    if type(node) is Raw:
+        inside = opened(node) if size_of(node) > LIMIT else None
+        return inside is not None and (inside is node or may_have_large(inside))
+    inside = node.fields if type(node) is Opened else node
+    return any(map(may_have_large, inside.values() if type(inside) is dict else inside))
 
 
 def _open(data: bytes) -> Any:

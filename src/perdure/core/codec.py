@@ -6,7 +6,7 @@ are msgpack; types beyond it are extensions (`zoo`), objects of registered class
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any
 
@@ -30,6 +30,7 @@ from perdure.core.steps import Path, Step, show
 _encoder = msgspec.msgpack.Encoder()
 _encode = _encoder.encode
 _INT64, _UINT64 = -(1 << 63), (1 << 64) - 1
+Hook = Callable[[int, memoryview], Any]
 _NOT_PLAIN = (UnicodeEncodeError, OverflowError, RecursionError)
 
 
@@ -87,12 +88,23 @@ class CannotDecode(Exception):
 
 def decode(data: bytes | Raw, *, registry: Registry = REGISTRY) -> Any:
     """Build the value again; raise `UnknownTypeError` for a class that was not registered."""
-    return _guarded(lambda code, body: _unpack(code, bytes(body), registry, decode), data)
+    hook = _unpacking(registry)
+    return _guarded(lambda: msgspec.msgpack.decode(data, ext_hook=hook))
+
+
+def decode_each(parts: Iterable[Raw], *, registry: Registry = REGISTRY) -> list[Any]:
+    """`decode` for many: a call for each would take as long as decoding it."""
+    each = msgspec.msgpack.Decoder(ext_hook=_unpacking(registry)).decode
+    return _guarded(lambda: list(map(each, parts)))
+
+
+def _unpacking(registry: Registry) -> Hook:
+    return lambda code, body: _unpack(code, bytes(body), registry, decode)
 
 
 def decode_tagged(data: bytes | Raw) -> Any:
     """Build the value without users' classes: their objects come as records."""
-    return _guarded(_unpack_tagged, data)
+    return _guarded(lambda: msgspec.msgpack.decode(data, ext_hook=_unpack_tagged))
 
 
 def decode_known(data: bytes | Raw) -> Any:
@@ -107,9 +119,9 @@ def _unpack_tagged(code: int, body: memoryview) -> Any:
     return _unpack(code, bytes(body), None, lambda data, **_: decode_tagged(data))
 
 
-def _guarded(hook: Callable[[int, memoryview], Any], data: bytes | Raw) -> Any:
+def _guarded(build: Callable[[], Any]) -> Any:
     try:
-        return msgspec.msgpack.decode(data, ext_hook=hook)
+        return build()
     except InvalidInputError:
         raise
     except RecursionError:

@@ -42,9 +42,20 @@ def delta(old: Document, new: Any, *, shortest: bool = True) -> tuple[list[Op], 
     return finder.ops, Document(node, max(old.size + finder.growth, 1))
 
 
+def changes(old: Document, new: Any) -> list[Op]:
+    """The operations of `delta` alone: a long list that grew is not copied for the document they lead to."""
+    if old.root is None:
+        return delta(old, new)[0]
+    old.root = opened(old.root)  # for the next time
+    finder = _Finder(shortest=True, builds=False)
+    finder.compare(old.root, new, ())
+    return finder.ops
+
+
 class _Finder:
-    def __init__(self, shortest: bool) -> None:
+    def __init__(self, shortest: bool, builds: bool = True) -> None:
         self._shortest = shortest
+        self._builds = builds  # whether anybody wants the nodes that result
         self.ops: list[Op] = []
         self.growth = 0
 
@@ -105,7 +116,8 @@ class _Finder:
         if after.kept < len(before):
             self.ops.append(Truncate(path, after.kept))
             self.growth -= sum(map(measure, before[after.kept :]))
-        return self._append(before[: after.kept], after.tail, path)
+            before = before[: after.kept]
+        return self._append(before, after.tail, path)
 
     def _append(self, before: list[Node], tail: list[Raw], path: Path) -> list[Node]:
         if not tail:
@@ -113,7 +125,7 @@ class _Finder:
         kept = [item.copy() for item in tail]
         self.ops.append(Append(path, kept))
         self.growth += sum(map(size_of, kept))
-        return before + kept
+        return before + kept if self._builds else before
 
     def _list(self, before: list[Node], after: list[Raw], path: Path) -> list[Node]:
         count = len(before)

@@ -7,7 +7,7 @@ fields; everything else is a leaf.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from msgspec import Raw
 from msgspec.msgpack import Ext
 
 from perdure.core import zoo
+from perdure.core.codec import decode, decode_each
 from perdure.core.ops import Append, Delete, Op, Ops, Set, Truncate, size_of, weight
 from perdure.core.steps import Path, Step, show
 
@@ -71,6 +72,16 @@ def _closed_objects(node: Node) -> Any:
     return node
 
 
+def _value(node: Node) -> Any:
+    if type(node) is dict:
+        return dict(zip(node, _values(node.values()), strict=True))
+    return _values(node) if type(node) is list else decode(closed(node))
+
+
+def _values(nodes: Collection[Node]) -> list[Any]:
+    return decode_each(nodes) if set(map(type, nodes)) <= {Raw} else [_value(each) for each in nodes]
+
+
 def measure(node: Node) -> int:
     """About how many bytes a node takes when encoded."""
     if type(node) is Raw:
@@ -110,6 +121,14 @@ class Document:
     def encoded(self) -> bytes:
         """The whole state, encoded."""
         return bytes(closed(self.root))
+
+    def value(self) -> Any:
+        """The state as it was saved, None before the first one. It is built part by part: nothing is put together."""
+        return None if self.root is None else _value(self.root)
+
+    def parts(self) -> Any:
+        """The whole state, as an encoder takes it."""
+        return None if self.root is None else _closed_objects(self.root)
 
     def close(self) -> Raw:
         """Close every opened part, and return the whole state, encoded, without copying it again."""

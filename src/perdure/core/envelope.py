@@ -22,36 +22,41 @@ class EnvelopeError(Exception):
     """Bytes that are not an envelope of ours; callers turn it into a damage error that names the place."""
 
 
-def seal(body: bytes) -> bytes:
+def seal(body: bytes | bytearray) -> bytes:
     """Wrap `body` as it is."""
     return _PLAIN + body
 
 
-def seal_packed(body: bytes) -> bytes:
+def seal_packed(body: bytes | bytearray) -> bytes:
     """Wrap `body`, compressed where that saves something."""
     if len(body) < _WORTH:
         return _PLAIN + body
-    from perdure.core.compression import zstd
+    from perdure.core.compression import pack
 
-    packed = zstd.compress(body, level=SMALL)
+    packed = pack(body, SMALL)
     return _PACKED + packed if len(packed) < len(body) else _PLAIN + body
 
 
-def seal_quick(body: bytes) -> bytes:
+def seal_quick(body: bytes | bytearray) -> bytes:
     """Wrap `body` so that it is quick to unpack, unless it would hardly get smaller that way."""
     if len(body) < _WORTH:
         return _PLAIN + body
-    from perdure.core.compression import zstd
+    from perdure.core.compression import pack
 
-    packed = zstd.compress(body, level=QUICK)
+    packed = pack(body, QUICK)
     return _PACKED + packed if len(packed) * 5 < len(body) * 4 else seal_packed(body)
 
 
 def unseal(sealed: bytes) -> bytes:
     """Return the body; raise `EnvelopeError` when these are not bytes of ours."""
+    return bytes(unsealed(sealed))
+
+
+def unsealed(sealed: bytes) -> bytes | memoryview:
+    """`unseal` without a copy of what is there already."""
     head = sealed[:3]
     if head == _PLAIN:
-        return sealed[3:]
+        return memoryview(sealed)[3:]
     if head == _PACKED:
         return _unpack(memoryview(sealed)[3:])
     raise EnvelopeError(_why(head))

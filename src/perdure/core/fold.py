@@ -13,7 +13,7 @@ from perdure.core.checkpoint import CheckpointMark
 from perdure.core.digest import GENESIS, body_of, follows, snapshot_digest, verify_links
 from perdure.core.document import Document, DoesNotFit
 from perdure.core.entries import Entry
-from perdure.core.envelope import EnvelopeError, unseal
+from perdure.core.envelope import EnvelopeError, unsealed
 from perdure.core.errors import EntryDamagedError
 from perdure.core.ops import Op
 from perdure.core.payload import StateChange, WholeState, decode_change, decode_mark, decode_whole, encode_body
@@ -151,7 +151,7 @@ def whole_of(snapshot: Snapshot) -> WholeState:
     if type(snapshot.payload) is not bytes or snapshot_digest(snapshot.chain, snapshot.payload) != snapshot.digest:
         raise SnapshotDamaged
     try:
-        return decode_whole(unseal(snapshot.payload))
+        return decode_whole(unsealed(snapshot.payload))
     except (EnvelopeError, msgspec.DecodeError) as exc:
         raise SnapshotDamaged from exc
 

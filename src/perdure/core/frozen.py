@@ -55,7 +55,7 @@ class FrozenItems:
         """Whether `items` begin with exactly the remembered ones."""
         return len(items) >= self.count and all(map(is_, self._items, items))
 
-    def extended(self, items: Sequence[Any]) -> FrozenItems | None:
-        """What is remembered after `items` were added."""
-        tail = FrozenItems.of(items)
-        return None if tail is None else FrozenItems(self._items + tail._items)
+    def extend(self, tail: FrozenItems) -> None:
+        """Remember those that came after these."""
+        self._items += tail._items
+        self.count += tail.count

@@ -44,14 +44,13 @@ class Level:
         keys, values = chain.from_iterable(dicts), chain.from_iterable(map(_values_of, dicts))
         return cls(kinds, list(map(len, containers)), list(keys), list(values), list(chain.from_iterable(lists)))
 
-    def __add__(self, other: Level) -> Level:
-        return Level(
-            self.kinds + other.kinds,
-            self.sizes + other.sizes,
-            self.keys + other.keys,
-            self.values + other.values,
-            self.items + other.items,
-        )
+    def extend(self, other: Level) -> None:
+        """Take in the containers of another one, after these."""
+        self.kinds += other.kinds
+        self.sizes += other.sizes
+        self.keys += other.keys
+        self.values += other.values
+        self.items += other.items
 
     def is_plain(self) -> bool:
         """Whether keys are exact strs, and what is inside is plain."""
@@ -107,14 +106,12 @@ class PlainItems:
             containers = level.below() if depth < last else ()
         return True
 
-    def extended(self, items: Sequence[Any]) -> PlainItems | None:
-        """What is remembered after `items` were added."""
-        tail = PlainItems.of(items)
-        if tail is None:
-            return None
-        both = [one + other for one, other in zip(self._levels, tail._levels, strict=False)]
-        longer = max(self._levels, tail._levels, key=len)
-        return PlainItems(self.count + tail.count, both + longer[len(both) :])
+    def extend(self, tail: PlainItems) -> None:
+        """Remember those that came after these."""
+        for level, more in zip(self._levels, tail._levels, strict=False):
+            level.extend(more)
+        self._levels += tail._levels[len(self._levels) :]
+        self.count += tail.count
 
     def _likely(self, first: Any) -> bool:
         """A look at one item: a caller that builds its state anew each time should not pay for the whole comparison."""

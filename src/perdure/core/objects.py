@@ -51,17 +51,12 @@ class ObjectItems:
             and list(map(_given, begin)) == self._set
         )
 
-    def extended(self, items: Sequence[Any]) -> ObjectItems | None:
-        """What is remembered after `items` were added."""
-        if not items:
-            return self
-        tail = ObjectItems.of(items)
-        both = None if tail is None else self._fields.extended(list(map(_fields_of, items)))
-        return (
-            None
-            if tail is None or both is None
-            else ObjectItems(self._kinds + tail._kinds, both, self._set + tail._set)
-        )
+    def extend(self, tail: ObjectItems) -> None:
+        """Remember those that came after these."""
+        self._kinds += tail._kinds
+        self._fields.extend(tail._fields)
+        self._set += tail._set
+        self.count += tail.count
 
 
 def _is_known(kind: type) -> bool:

@@ -32,6 +32,7 @@ class WholeState(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 encode_body = msgspec.msgpack.Encoder().encode
+encode_into = msgspec.msgpack.Encoder().encode_into
 decode_change = msgspec.msgpack.Decoder(StateChange).decode
 decode_whole = msgspec.msgpack.Decoder(WholeState).decode
 decode_mark = msgspec.msgpack.Decoder(CheckpointMark).decode

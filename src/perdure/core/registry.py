@@ -27,6 +27,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     upcast: Mapping[int, Upcast]
     fields: Callable[[Any], Fields]
     build: Callable[[Fields], Any]
+    like: Callable[[Fields], Callable[[Fields], Any] | None] | None = None  # for many like one, whose fields it tidies
 
     def upgraded(self, fields: Fields, version: int) -> Fields:
         """Bring the fields of an older version to this one, one step at a time."""
@@ -125,13 +126,15 @@ def _same_class(one: type, other: type) -> bool:
 def _keep(cls: type, tag: str, version: int, upcast: Mapping[int, Upcast]) -> Kept:
     if type(version) is not int or version < 1:
         raise InvalidInputError(f"version of {tag!r} must be an int from 1 on, not {version!r}")
-    ways = (_enum_fields, lambda fields: _member(cls, fields)) if issubclass(cls, Enum) else _ways(cls)
+    is_enum, is_pydantic = issubclass(cls, Enum), _is_pydantic(cls)
+    ways = (_enum_fields, lambda fields: _member(cls, fields)) if is_enum else _ways(cls)
     if ways is None:
         raise InvalidInputError(
             f"{cls.__qualname__} is not a dataclass, pydantic model, enum, msgspec struct or named tuple; "
             "turn it into one, or keep its fields in a dict"
         )
-    return Kept(cls=cls, tag=tag, version=version, upcast=upcast, fields=ways[0], build=ways[1])
+    like = _pydantic_like(cls) if is_pydantic else None
+    return Kept(cls=cls, tag=tag, version=version, upcast=upcast, fields=ways[0], build=ways[1], like=like)
 
 
 def _enum_fields(value: Enum) -> Fields:
@@ -152,7 +155,7 @@ def _ways(cls: type) -> tuple[Callable[[Any], Fields], Callable[[Fields], Any]] 
         return _dataclass_ways(cls)
     if issubclass(cls, msgspec.Struct):
         return _struct_ways(cls)
-    if hasattr(cls, "__pydantic_fields__") and hasattr(cls, "model_construct"):
+    if _is_pydantic(cls):
         return _pydantic_ways(cls)
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         named = cast("Any", cls)
@@ -198,6 +201,10 @@ def _struct_ways(cls: type[msgspec.Struct]) -> tuple[Callable[[Any], Fields], Ca
     return (lambda value: {name: getattr(value, name) for name in cls.__struct_fields__}), build
 
 
+def _is_pydantic(cls: type) -> bool:
+    return hasattr(cls, "__pydantic_fields__") and hasattr(cls, "model_construct")
+
+
 _SET, _PRIVATE = "model_fields_set", "model_private"  # pydantic keeps names starting with model_ for itself
 
 
@@ -213,23 +220,46 @@ def _pydantic_ways(cls: Any) -> tuple[Callable[[Any], Fields], Callable[[Fields]
     def build(given: Fields) -> Any:
         flat = {name: value for name, value in given.items() if name not in (_SET, _PRIVATE)}
         fields_set = set(given.get(_SET, flat))
-        if is_bare and flat.keys() == cls.__pydantic_fields__.keys():
-            return _made(cls, flat, fields_set)
+        if _is_bare(cls) and flat.keys() == cls.__pydantic_fields__.keys():
+            return _made(cls, flat, fields_set, _takes_extra(cls))
         made = cls.model_construct(fields_set, **flat)
         for name, value in given.get(_PRIVATE, {}).items():
             setattr(made, name, value)
         return made
 
-    # Nothing but fields: no attributes of its own that making it would have to set.
-    is_bare = not cls.__private_attributes__ and not cls.__pydantic_post_init__
     return fields, build
 
 
-def _made(cls: Any, flat: Fields, fields_set: set[str]) -> Any:
+def _is_bare(cls: Any) -> bool:
+    """Nothing but fields: no attributes of its own that making it would have to set."""
+    return not cls.__private_attributes__ and not cls.__pydantic_post_init__
+
+
+def _takes_extra(cls: Any) -> bool:
+    return cls.model_config.get("extra") == "allow"
+
+
+_put = object.__setattr__
+
+
+def _made(cls: Any, flat: Fields, fields_set: set[str], takes_extra: bool) -> Any:
     """What `model_construct` makes of all fields, which takes it ten times as long."""
     made = cls.__new__(cls)
-    object.__setattr__(made, "__dict__", flat)
-    object.__setattr__(made, "__pydantic_fields_set__", fields_set)
-    object.__setattr__(made, "__pydantic_extra__", {} if cls.model_config.get("extra") == "allow" else None)
-    object.__setattr__(made, "__pydantic_private__", None)
+    _put(made, "__dict__", flat)
+    _put(made, "__pydantic_fields_set__", fields_set)
+    _put(made, "__pydantic_extra__", {} if takes_extra else None)
+    _put(made, "__pydantic_private__", None)
     return made
+
+
+def _pydantic_like(cls: Any) -> Callable[[Fields], Callable[[Fields], Any] | None]:
+    """What is looked at once for all objects that have the same fields; the dicts they are given become theirs."""
+
+    def like(sample: Fields) -> Callable[[Fields], Any] | None:
+        names = sample.keys() - {_SET}
+        if not _is_bare(cls) or names != cls.__pydantic_fields__.keys():
+            return None
+        given, takes_extra = set(sample.pop(_SET, names)), _takes_extra(cls)
+        return lambda flat: _made(cls, flat, given.copy(), takes_extra)
+
+    return like

@@ -24,16 +24,30 @@ _REST = 32
 class Seen:
     """The long lists of a state as they were last saved, by key."""
 
-    __slots__ = ("_lists", "_misses")
+    __slots__ = ("_lists", "_misses", "_tails")
 
-    def __init__(self, lists: dict[str, Items] | None = None, misses: dict[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        lists: dict[str, Items] | None = None,
+        misses: dict[str, int] | None = None,
+        tails: dict[str, Any] | None = None,
+    ) -> None:
         self._lists = lists or {}
         self._misses = misses or {}
+        self._tails = tails or {}  # what comes to the lists once the state is saved
+
+    def settled(self) -> Seen:
+        """The state was saved: its lists have become longer. They are too long to be copied at each save."""
+        for key, tail in self._tails.items():
+            self._lists[key].extend(tail)
+        self._tails = {}
+        return self
 
     def encoded(self, state: Any, buffer: bytearray) -> tuple[Any, Seen]:
         """Encode a state, leaving out list items that are still what they were; return it and what is seen now.
 
-        The result is what `delta` takes: a view of the buffer, or a dict of encoded and `Grown` values.
+        The result is what `delta` takes: a view of the buffer, or a dict of encoded and `Grown` values. What is seen
+        now takes the place of this once the state is saved (`settled`).
         """
         long = _long_lists(state)
         if not long:
@@ -43,18 +57,14 @@ class Seen:
         return new, self._after(long, grown)
 
     def _after(self, long: dict[str, list[Any]], grown: dict[str, Items]) -> Seen:
-        lists: dict[str, Items] = {}
         misses = {key: 0 if key in grown else (self._misses.get(key, -1) + 1) % _REST for key in long}
+        tails = {key: known.of(long[key][known.count :]) for key, known in grown.items()}
+        lists = {key: known for key, known in grown.items() if tails[key] is not None}
         for key, value in long.items():
-            known = grown.get(key)
             # Not at the first save: a process that saves once and ends would remember for nobody.
-            again = key in self._misses
-            items = (
-                known.extended(value[known.count :]) if known else _remembered(value, misses[key]) if again else None
-            )
-            if items is not None:
+            if key not in grown and key in self._misses and (items := _remembered(value, misses[key])):
                 lists[key] = items
-        return Seen(lists, misses)
+        return Seen(lists, misses, {key: tails[key] for key in lists if key in tails})
 
 
 _NOTHING = Seen()

@@ -75,6 +75,11 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
         return self.back_to is None and self.pruning is None
 
     @property
+    def patches(self) -> bool:
+        """Whether it changes more of the thread's line than its head."""
+        return self.patch != NO_PATCH
+
+    @property
     def changes_state(self) -> bool:
         """Whether any of its entries has a delta."""
         return any(entry.kind in STATE_KINDS for entry in self.entries)
@@ -239,7 +244,7 @@ def _advanced(row: ThreadRow, write: Write, micros: int, version: int, state_ver
         last_checkpoint=write.checkpoint.id if write.checkpoint else row.last_checkpoint,
         lease_until=max(row.lease_until, write.renew_until) if write.epoch is not None else row.lease_until,
     )
-    return moved if write.patch is NO_PATCH else patched(moved, write.patch)
+    return patched(moved, write.patch) if write.patches else moved
 
 
 def checkpoint_row(before: ThreadRow, after: ThreadRow, mark: CheckpointMark) -> CheckpointRow:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from perdure.core import history
-from perdure.core.codec import decode
 from perdure.core.document import Document
 from perdure.core.entries import EntryKind
 from perdure.core.errors import NotFoundError
@@ -44,7 +43,7 @@ async def _open_at(journal: Journal, version: int) -> set[str]:
 
 
 def _state(document: Document) -> Any:
-    return None if document.root is None else decode(document.close())
+    return document.value()
 
 
 def _messages(state: Any) -> list[Any]:

@@ -11,7 +11,7 @@ from perdure.checkpoints.requests import Request, Saved
 from perdure.core.calls import LOAD
 from perdure.core.changes import Change
 from perdure.core.checkpoint import CheckpointMark, check_metadata
-from perdure.core.codec import decode, encode
+from perdure.core.codec import encode
 from perdure.core.digest import digest_of
 from perdure.core.errors import LeaseLostError, NotFoundError, RunDivergedError, RunFinishedError
 from perdure.core.identity import check_id, check_label
@@ -67,7 +67,7 @@ class Writing:
                 raise NotFoundError(what, "give load a default, or save one first")
             return default
         self._seen = version
-        return decode(document.close())
+        return document.value()
 
     async def _at(self, version: int) -> Document | None:
         engine, key = self.journal.engine, self.journal.key

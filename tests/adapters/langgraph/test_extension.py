@@ -8,7 +8,7 @@ import pytest
 
 from perdure.testing.langgraph import CHECKS, Bench, Check, examine, outcome_of
 from tests.adapters.langgraph.known import BY_CHANCE, FAILS, NOT_OFFERED
-from tests.adapters.langgraph.savers import EXAMINED, OURS, THEIRS
+from tests.adapters.langgraph.savers import CHECKED, EXAMINED, OURS, THEIRS
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
 IN_MEMORY_ONLY = ("kill -9", "threads and loops", "sizes", "a serializer of the user's")
 
 
-@pytest.mark.parametrize("bench", OURS, indirect=True, scope="module")
+@pytest.mark.parametrize("bench", CHECKED, indirect=True, scope="module")
 @pytest.mark.parametrize("check", CHECKS, ids=str)
 async def test_ours_passes(bench: Bench, check: Check, request: pytest.FixtureRequest) -> None:
     found = await outcome_of(check, bench)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import TypedDict
 
@@ -13,6 +16,7 @@ from langgraph.types import Command, interrupt
 
 from perdure.adapters.langgraph import PerdureSaver
 from perdure.sync import Perdure
+from tests.adapters.langgraph import asking_child
 
 SECRET, ANSWER = "the code is 4711", "say nothing of 4712"
 HERE = {"configurable": {"thread_id": "t"}}
@@ -51,3 +55,18 @@ def test_a_question_says_what_is_asked_unless_that_is_hidden(tmp_path: Path, hid
         assert store.pauses() == []
     stored = b"".join(each.read_bytes() for each in tmp_path.iterdir())
     assert (SECRET.encode() in stored, ANSWER.encode() in stored) == (not hidden, not hidden)
+
+
+def test_a_graph_that_is_killed_between_its_question_and_its_interrupt_asks_once(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/agents.db"
+    command = (sys.executable, "-m", "tests.adapters.langgraph.asking_child", url)
+    assert subprocess.run(command, cwd=Path(__file__).parents[3]).returncode == -signal.SIGKILL
+    with Perdure.open(url) as store, PerdureSaver.open(url) as saver:
+        (before,) = store.pauses()
+        assert not asking_child.graph_of(saver).get_state(HERE).interrupts  # it was killed before that
+        asking_child.graph_of(saver).invoke(None, HERE)
+        assert [pause.id for pause in store.pauses()] == [before.id]
+        store.decide(before, approved=True, answer="yes", by="alice")
+        saver.graph("asks", asking_child.graph_of)
+        assert saver.resume("t")["said"] == "yes"
+        assert store.pauses() == []

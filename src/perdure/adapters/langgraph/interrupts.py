@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -21,6 +22,8 @@ from perdure.core.pauses import Decided, Opened, decided_key, decode_decided, de
 from perdure.core.payload import encode_body
 from perdure.core.runs import PAUSED
 from perdure.core.threads import ThreadPatch, ThreadRow
+from perdure.runtime.attending import GRACE, UNTOLD
+from perdure.runtime.leases import SECOND
 from perdure.runtime.questions import Question, open_questions
 
 INTERRUPT, RESUME = "__interrupt__", "__resume__"
@@ -53,16 +56,33 @@ def _schema(interrupt: Any) -> Mapping[str, Any] | None:
 
 
 async def ask(parts: Parts, key: ThreadKey, checkpoint: str, task: str, interrupts: Iterable[Interrupted]) -> bool:
-    """Open a question for each interrupt, once; False when there is no thread."""
+    """Open a question for each interrupt, once, and have people told of it; False when there is no thread."""
     row = await parts.storage.thread(key)
     if row is None:
         return False
+    hooks = parts.policies is not None and bool(parts.policies.webhooks)
+    # The timer by which a worker finds a question that its asker did not tell of: it had no webhooks, or is gone.
+    look_at = parts.clock.now() + int(GRACE * SECOND) if hooks else UNTOLD
     for each in interrupts:
         opened = _opened(row, checkpoint, task, each)
         entry = parts.engine.entry(EntryKind.PAUSE_OPENED, encode_body(opened), None)
-        request = Request(key=opened_key(shown(opened.call.id)), uid=row.uid, patch=ThreadPatch(status=PAUSED))
+        patch = ThreadPatch(status=PAUSED, wake_at=look_at)
+        request = Request(key=opened_key(shown(opened.call.id)), uid=row.uid, patch=patch)
         await _once(parts, key, [entry], request)
+    if hooks:
+        _tell(parts, key)
     return True
+
+
+def _tell(parts: Parts, key: ThreadKey) -> None:
+    """Tell people now, beside the graph. Where nothing can run beside it, whoever serves the store does."""
+    runtime = parts.running.runtime
+    if not runtime.work.in_place:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return
+    runtime.attending.asked(key)
 
 
 def _opened(row: ThreadRow, checkpoint: str, task: str, interrupt: Interrupted) -> Opened:

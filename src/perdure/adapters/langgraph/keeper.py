@@ -19,7 +19,7 @@ from perdure.core.document import Document
 from perdure.core.entries import EntryKind
 from perdure.core.errors import NotFoundError, VersionConflictError
 from perdure.core.identity import ThreadKey
-from perdure.core.threads import IDLE, ThreadPatch
+from perdure.core.threads import IDLE, NO_PATCH, ThreadPatch
 
 _TIPS = 10_000  # threads whose newest checkpoint is remembered
 _OURS = ThreadPatch(agent=KIND)
@@ -124,7 +124,7 @@ class Keeper:
             for found in (put.place.checkpoint, None):
                 row = await self._find(key, found)
                 if row is not None:
-                    state = decode((await self._document(key, row)).close())
+                    state = (await self._document(key, row)).value()
                     before = {**layout.kept_from(state, put.checkpoint), **before}
         return layout.state_of(put.checkpoint, put.place.checkpoint, put.new_versions, before, put.values)
 
@@ -138,7 +138,7 @@ class Keeper:
             metadata=encode(dict(put.metadata), root="metadata"),
             parent=None if parent is None else point_id(parent),
         )
-        return Request(mark=mark, patch=_OURS if fresh else ThreadPatch())
+        return Request(mark=mark, patch=_OURS if fresh else NO_PATCH)
 
     async def _builds_on(self, key: ThreadKey, put: Put, parent: str) -> tuple[int | None, int | None]:
         """The version of the state that a put expects, and the one it goes back to (None: it goes on)."""
@@ -216,7 +216,7 @@ class Keeper:
             return None  # dropped a moment ago
         if document.root is None:
             return None  # deleted a moment ago
-        found = await self._found(key, row, place, decode(document.close()), values)
+        found = await self._found(key, row, place, document.value(), values)
         if any(channel == interrupts.INTERRUPT for _, channel, _ in found.writes):
             self._interrupted(key, found.checkpoint["id"])
         if place.checkpoint is None:

@@ -30,14 +30,14 @@ from perdure.adapters.langgraph.graphs import Factory, Graphs, Resumable
 from perdure.adapters.langgraph.keeper import Found, Keeper, Put
 from perdure.adapters.langgraph.layout import Values
 from perdure.adapters.langgraph.places import config_of, may_branch, place_of, plain, plain_config
-from perdure.adapters.langgraph.sides import Sides
+from perdure.adapters.langgraph.sides import Closing, Sides
 from perdure.adapters.langgraph.trial import Trial, TrialReport, bytes_of
 from perdure.adapters.langgraph.turns import Turn, fenced
 from perdure.app.parts import Parts
 from perdure.app.store import Perdure
 
 
-class PerdureSaver(BaseCheckpointSaver[Any]):
+class PerdureSaver(BaseCheckpointSaver[Any], Closing):
     """Keeps the checkpoints of graphs in a store: `graph = builder.compile(checkpointer=PerdureSaver(store))`.
 
     `types` are classes (or whole state schemas) whose objects may stand in a state; those of a graph's own schema are
@@ -216,7 +216,10 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
         await self._sides.arun(lambda keeper: upkeep.delete_for_runs(keeper, run_ids))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Give another thread the whole past of this one. Raises `ThreadExistsError` when there is one of that id."""
+        """Give another thread the whole past of this one.
+
+        Raises `ThreadExistsError` when there is one of that id, or of its subgraphs: `delete_thread` it first.
+        """
         self._sides.run(lambda keeper: upkeep.copy_thread(keeper, str(source_thread_id), str(target_thread_id)))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
@@ -303,22 +306,6 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
         clone = copy.copy(self)
         clone.serde = maybe_add_typed_methods(super().with_allowlist(extra_allowlist).serde)
         return clone
-
-    def close(self) -> None:
-        """Close the store if it was opened by this saver; a second call does nothing."""
-        self._sides.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._sides.aclose()
 
 
 async def _weight(keeper: Keeper) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from perdure import sync
 from perdure.app.parts import Parts
@@ -124,6 +124,28 @@ class Sides(Generic[K]):
             else:
                 await store.close()
         self._owned.clear()
+
+
+class Closing:
+    """What a saver and a long-term store have in common: the end."""
+
+    _sides: Sides[Any]
+
+    def close(self) -> None:
+        """Close the store if it was opened by this one; a second call does nothing."""
+        self._sides.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._sides.aclose()
 
 
 def _running() -> asyncio.AbstractEventLoop | None:

@@ -33,7 +33,7 @@ from perdure.adapters.langgraph.indexing import NOTHING, Embedded, Index, Put
 from perdure.adapters.langgraph.matching import listed, matches
 from perdure.adapters.langgraph.memories import Found, Memories, Wanted, check
 from perdure.adapters.langgraph.shelf import Given, Labels
-from perdure.adapters.langgraph.sides import Sides
+from perdure.adapters.langgraph.sides import Closing, Sides
 from perdure.adapters.langgraph.together import Together
 from perdure.app.maintenance import PruneReport
 from perdure.app.parts import Parts
@@ -45,7 +45,7 @@ _MINUTE = 60_000_000
 _KNOWN = 10_000  # namespaces that need not be asked for again
 
 
-class PerdureStore(BaseStore):
+class PerdureStore(BaseStore, Closing):
     """Keeps what graphs remember across threads: `builder.compile(checkpointer=saver, store=PerdureStore(store))`.
 
     It may share its database with a `PerdureSaver`; `store.threads()` does not show it. A put is one write: once it
@@ -175,22 +175,6 @@ class PerdureStore(BaseStore):
     async def aprune(self, keep: int | Retention = 1) -> PruneReport:
         """`prune` for asynchronous code."""
         return await self._sides.arun(lambda memories: memories.prune(keep))
-
-    def close(self) -> None:
-        """Close the store if it was opened by this one; a second call does nothing."""
-        self._sides.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._sides.aclose()
 
 
 async def _ready(memories: Memories) -> None:

@@ -13,7 +13,7 @@ from perdure.core.calls import told
 from perdure.core.checkpoint import MAX_LIMIT, CheckpointQuery
 from perdure.core.codec import encode
 from perdure.core.entries import EntryKind
-from perdure.core.errors import InvalidInputError
+from perdure.core.errors import InvalidInputError, ThreadExistsError
 from perdure.core.identity import ThreadKey
 from perdure.core.pruning import Pruning
 from perdure.core.retention_policy import Retention
@@ -101,6 +101,9 @@ async def _drop_writes(keeper: Keeper, key: ThreadKey, gone: set[str]) -> None:
 async def copy_thread(keeper: Keeper, source: str, target: str) -> None:
     """Make `target` a thread with the whole past of `source`. Nothing of the graph's own thread is copied."""
     parts = keeper.parts
+    for key, _ in await threads(keeper, target):  # of its subgraphs too: one that is met later leaves half a copy
+        if await parts.storage.thread(key) is not None:
+            raise ThreadExistsError(target)
     for key, _ in await threads(keeper, source):
         row = await parts.storage.thread(key)
         if row is None:

@@ -15,7 +15,7 @@ import msgspec
 from perdure.core.checkpoint import CheckpointMark
 from perdure.core.digest import header_rest
 from perdure.core.entries import STATE_KINDS, EntryKind, NewEntry
-from perdure.core.threads import NO_PATCH, ThreadPatch
+from perdure.core.threads import ThreadPatch
 from perdure.core.writes import Write
 from perdure.storage.mysql.dialect import SERVER_NOW
 from perdure.storage.sql.rows import Row, metadata_text, tags_text
@@ -85,7 +85,7 @@ class Phrases:
         if write.epoch is not None and write.renew_until:
             late: Phrase = (f" + {moment} - ?", (write.micros,)) if self._server_time else ("", ())
             yield f"lease_until = GREATEST(lease_until, ?{late[0]})", (write.renew_until, *late[1])
-        if write.patch is not NO_PATCH:
+        if write.patches:
             yield from _patched(write.patch)
 
     def timed(self, write: Write, at: int) -> Write:

@@ -26,7 +26,7 @@ import msgspec
 from perdure.core.checkpoint import CheckpointRow
 from perdure.core.digest import header_rest
 from perdure.core.entries import STATE_KINDS
-from perdure.core.threads import NO_PATCH, ThreadRow
+from perdure.core.threads import ThreadRow
 from perdure.core.writes import Appended, Write, wakes
 from perdure.storage.sql.rows import Row, StoredThread, thread_of
 from perdure.storage.sql.statements import Statements
@@ -114,7 +114,7 @@ class Saving:
     def fits(self, write: Write) -> bool:
         """Whether a write can be made this way: to a thread that is there, a few entries, and nothing besides."""
         usual = write.uid is not None and _is_short(write) and not write.blobs and write.since is None
-        return usual and write.is_plain and write.patch is NO_PATCH and not wakes(write) and write.after_run is None
+        return usual and write.is_plain and not write.patches and not wakes(write) and write.after_run is None
 
     def fits_known(self, write: Write, known: StoredThread) -> bool:
         """Whether it builds on the line as this process knows it."""

@@ -12,7 +12,7 @@ from perdure.core.errors import NotFoundError
 from perdure.core.forks import same_fork
 from perdure.core.identity import ThreadKey
 from perdure.core.seams import PRUNED, check_there
-from perdure.core.threads import NO_PATCH, ThreadRow
+from perdure.core.threads import ThreadRow
 from perdure.core.transfer import CopiedBlob
 from perdure.core.writes import (
     Appended,
@@ -56,7 +56,7 @@ async def append(tx: Transaction, write: Write, known: StoredThread | None = Non
 
 async def _append_to_known(tx: Transaction, write: Write, known: StoredThread) -> Appended | None:
     before = known.row
-    simple = write.idem_key is None and write.since is None and write.epoch is None and write.patch is NO_PATCH
+    simple = write.idem_key is None and write.since is None and write.epoch is None and not write.patches
     simple = simple and write.is_plain
     if not simple or before.lease_owner is not None or before.wake_at is not None or not _fits(before, write):
         return None
@@ -93,7 +93,7 @@ async def append_slowly(tx: Transaction, write: Write) -> Answer:
     mark = checkpoint_row(before, after, write.checkpoint) if write.checkpoint else None
     await _store(tx, StoredThread(number, after), write, entries, mark)
     if stored is not None:
-        await move(tx, StoredThread(number, after), patch=write.patch is not NO_PATCH)
+        await move(tx, StoredThread(number, after), patch=write.patches)
     if not write.is_plain:
         await _turn(tx, StoredThread(number, after), before.head, write)
     return accepted(before, after, entries, mark), number

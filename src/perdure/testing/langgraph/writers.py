@@ -15,7 +15,7 @@ from perdure.testing.langgraph.bench import Bench, Database, Face
 from perdure.testing.langgraph.examining import each_of, group
 from perdure.testing.langgraph.making import at
 
-MEET = 3.0  # seconds that one run waits for the other, which may have been refused before it got there
+MEET = 3.0  # seconds that one run waits for the other, which may be slow
 DRIVERS = ("sqlite3", "aiosqlite", "psycopg", "pymysql", "asyncmy", "redis")
 
 
@@ -49,9 +49,14 @@ async def _said(saver: Face, thread: str) -> list[str]:
 
 async def _both_at_once(one: Face, two: Face, thread: str, durability: str) -> dict[str, BaseException | None]:
     meeting = threading.Barrier(2)
-    runs = (
-        _say(saver, thread, text, meeting, durability=durability) for saver, text in ((one, "left"), (two, "right"))
-    )
+
+    async def run(saver: Face, text: str) -> None:
+        try:
+            await _say(saver, thread, text, meeting, durability=durability)
+        finally:
+            meeting.abort()  # who was refused before it got there is not waited for
+
+    runs = (run(saver, text) for saver, text in ((one, "left"), (two, "right")))
     ended = await asyncio.gather(*runs, return_exceptions=True)
     return {
         text: each if isinstance(each, BaseException) else None
