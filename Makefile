@@ -40,6 +40,9 @@ demo: $(VENV)/.ready $(if $(VS),$(PEERS)/.ready) ## an agent is killed and resum
 # tested by losing it on purpose.
 IN_MEMORY := $(shell test -w /dev/shm && df -Pm /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 8000 { print "/dev/shm" }')
 
+# Tests start hundreds of Pythons: where nothing may be cached, each of them would compile everything it imports.
+test savers: export PYTHONDONTWRITEBYTECODE :=
+
 # Adapters are tested beside what they adapt to, each in an environment of its own.
 PYTEST = $(if $(TMPDIR),,$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY) ))$(1)/bin/python -m pytest -n $(JOBS) --no-loadscope-reorder
 test: $(VENV)/.ready $(if $(ARGS),,$(LANGGRAPH)/.ready) ## the tests; ARGS=tests/core narrows them
@@ -88,14 +91,17 @@ chaos: $(VENV)/.ready ## workers killed and frozen, PostgreSQL crashed: THREADS=
 
 savers: $(LANGGRAPH)/.ready $(VENV)/.ready ## every check of a LangGraph saver on LangGraph's own too, and kills on every database
 	@scripts/servers-if-possible $(BIN)/python
-	PERDURE_EXAMINE=all $(call PYTEST,$(LANGGRAPH)) --dist worksteal tests/adapters/langgraph/test_extension.py tests/adapters/langgraph/test_kills.py
+	PERDURE_EXAMINE=all $(call PYTEST,$(LANGGRAPH)) --dist worksteal \
+		tests/adapters/langgraph/test_extension.py tests/adapters/langgraph/test_graphs.py tests/adapters/langgraph/test_kills.py
 	$(LANGGRAPH)/bin/python -m tests.adapters.langgraph
+	PERDURE_EXAMINE=all $(BIN)/pytest tests/benchmarks -k savers
 
 soak: $(VENV)/.ready ## STEPS=50000 random operations, every backend against memory; LIVES=20000 of threads that are pruned
 	@scripts/servers-if-possible $(BIN)/python
 	$(BIN)/python -m tests.contract.soak --steps $(STEPS)
 	$(BIN)/python -m tests.checkpoints.soak --lives $(LIVES)
 	PERDURE_EVERY_PAIR=1 $(BIN)/pytest -n $(JOBS) tests/storage/test_hot_contract.py tests/storage/test_background_contract.py
+	PERDURE_LIVES=10 $(BIN)/pytest -n $(JOBS) --timeout 3600 tests/checkpoints/test_survivors.py tests/sessions/test_projecting.py
 
 mutants: $(VENV)/.ready ## break the code on purpose; the tests have to notice
 	$(BIN)/python -m tests.mutants

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,7 +63,8 @@ def test_a_run_on_a_server_finds_figures_and_writes_them(
     assert "raw" in report.fsyncs
 
 
-@pytest.mark.parametrize("name", ["sqlite", "postgres"])
+# Each starts a dozen processes that import LangGraph: one is enough here, `make savers` has both.
+@pytest.mark.parametrize("name", ["sqlite", "postgres"] if os.environ.get("PERDURE_EXAMINE") == "all" else ["sqlite"])
 def test_both_savers_of_langgraph_are_driven_alike(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not children.is_ready():
         pytest.skip(children.NO_PEER)

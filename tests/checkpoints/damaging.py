@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
-import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +14,10 @@ import psycopg
 from perdure import Perdure
 from perdure.core.verification import Report
 from perdure.storage.memory import MemoryStorage
-from perdure.testing.servers import require, shared_mariadb, shared_postgres
+from perdure.testing.servers import require, shared_mariadb
 from tests.checkpoints.places import PLACES, Place
+from tests.contract.backends import postgres_url
+from tests.contract.emptied import Emptied, databases, schemas
 from tests.storage.mysql import connected
 
 BACKENDS = ("memory", "sqlite", "postgres", "mysql")
@@ -203,31 +202,31 @@ def _version(item: Any) -> int:
 
 @asynccontextmanager
 async def telling(backend: str, folder: Path, **options: Any) -> AsyncIterator[tuple[Perdure, Hands | MemoryHands]]:
-    """A store with a story in it, and hands in what it keeps. What a server has of it is dropped afterwards."""
-    place = _SERVERS.get(backend, PLACES[backend])(folder)
-    try:
+    """A store with a story in it, and hands in what it keeps. What a server has of it is emptied afterwards."""
+    with _lent(backend, folder) as place:
         async with Perdure.open(place[0], **place[1], **options) as store:
             storage = store._parts.storage
             await story(store)
             yield store, MemoryHands(storage) if isinstance(storage, MemoryStorage) else Hands(backend, place)
-    finally:
-        if backend == "postgres":
-            with psycopg.connect(place[0], autocommit=True) as connection:
-                connection.execute(f"DROP SCHEMA IF EXISTS {place[1]['schema']} CASCADE")  # type: ignore[arg-type]
-        elif backend == "mysql":
-            shared_mariadb().drop(place[0].rsplit("/", 1)[1])
 
 
-@functools.cache
-def _database() -> str:
-    return shared_postgres().database(f"damage_{os.getpid()}")
-
-
-_NUMBERS = itertools.count()
-_SERVERS: dict[str, Callable[[Path], Place]] = {
-    "postgres": lambda folder: (require(_database), {"schema": f"s{next(_NUMBERS)}"}),
-    "mysql": lambda folder: (require(shared_mariadb).database(f"damage_{os.getpid()}_{next(_NUMBERS)}"), {}),
+_EMPTIED: dict[str, tuple[Callable[[], Emptied], Callable[[str], Place], str]] = {
+    "postgres": (schemas, lambda name: (postgres_url(), {"schema": name}), "."),
+    "mysql": (databases, lambda name: (f"{shared_mariadb().url.rpartition('/')[0]}/{name}", {}), ".perdure_"),
 }
+
+
+@contextmanager
+def _lent(backend: str, folder: Path) -> Iterator[Place]:
+    if backend not in _EMPTIED:
+        yield PLACES[backend](folder)
+        return
+    server, place, tables = _EMPTIED[backend]
+    name = require(server).take()
+    try:
+        yield place(name)
+    finally:
+        server().give_back(name, name + tables)
 
 
 def told(report: Report) -> list[tuple[str, str]]:

@@ -11,8 +11,8 @@ from tests.checkpoints.places import PLACES, opened
 from tests.checkpoints.survivors import play
 
 MORE = int(os.environ.get("PERDURE_LIVES", "1"))  # times as many
-# 300 of all: fewer where each step is a trip to a server.
-LIVES = {"memory": 96, "file": 30, "sqlite": 40, "postgres": 6, "mysql": 6, "hot_sqlite": 6, "hot_postgres": 4}
+# `make soak` has ten times as many. Fewer where each step is a trip to a server.
+LIVES = {"memory": 48, "file": 14, "sqlite": 20, "postgres": 4, "mysql": 4, "hot_sqlite": 4, "hot_postgres": 2}
 STEPS = 45
 
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -33,6 +34,20 @@ def run_demo(folder: Path) -> str:
     return done.stdout
 
 
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Where one was run, and what it said: for everybody who only looks at it."""
+    folder = tmp_path_factory.mktemp("demo")
+    return folder, run_demo(folder)
+
+
+@pytest.fixture
+def after(demo: tuple[Path, str], tmp_path: Path) -> Path:
+    """A copy of what it left, for those who go on with it."""
+    shutil.copytree(demo[0], tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
 def effects(folder: Path) -> list[str]:
     lines = (folder / "perdure-demo" / "effects.log").read_text(encoding="utf-8").splitlines()
     return [line.split("\t")[0] for line in lines]
@@ -48,51 +63,51 @@ def kinds(folder: Path) -> list[str]:
         return [entry.kind.value for entry in store.thread("ticket-4711").entries()]
 
 
-def test_the_agent_kills_itself_and_the_next_process_does_only_what_is_missing(tmp_path: Path) -> None:
-    said = run_demo(tmp_path)
+def test_the_agent_kills_itself_and_the_next_process_does_only_what_is_missing(demo: tuple[Path, str]) -> None:
+    folder, said = demo
     before, after = said.split("is dead: SIGKILL, it killed itself after 8 steps")
     assert [name for name in STEPS if f"  {name:<9} {PLAN[name]}" in before] == STEPS[:8]
     again = [name for name in STEPS if f"/12  {name:<9} {PLAN[name]}" in after]
     assert again == [name for name in STEPS[8:] if name != "charge"]
     assert "    1-8  are in the log: not run again" in after
-    assert effects(tmp_path) == EFFECTS
-    assert state(tmp_path) == {"results": PLAN}
+    assert effects(folder) == EFFECTS
+    assert state(folder) == {"results": PLAN}
     assert "6 side effects by 3 processes, each of them once" in said
 
 
-def test_a_kill_between_an_effect_and_its_record_is_asked_about_answered_and_finished(tmp_path: Path) -> None:
-    said = run_demo(tmp_path)
+def test_a_kill_between_an_effect_and_its_record_is_asked_about_answered_and_finished(demo: tuple[Path, str]) -> None:
+    folder, said = demo
     key = re.search(r"asked  unverified: charge may have run, key (\S+)\.", said)
     assert key is not None
     assert f"charge  {PLAN['charge']}" in said.split(f"$ grep -e {key[1]} perdure-demo/effects.log")[1]
     assert re.search(r"^denied +pau_\S+, by you$", said, re.MULTILINE)
     assert "   1-10  are in the log: not run again" in said
     assert "the run is finished; 12 of 12 results are in the log" in said
-    counted = kinds(tmp_path)
+    counted = kinds(folder)
     told = ("pause.opened", "pause.decided", "run.finished", "step.finished", "tool.started", "tool.finished")
     assert [counted.count(kind) for kind in told] == [1, 1, 1, 6, 6, 6]
 
 
-def test_without_a_terminal_it_prints_plain_text_and_the_code_that_ran(tmp_path: Path) -> None:
-    said = run_demo(tmp_path)
+def test_without_a_terminal_it_prints_plain_text_and_the_code_that_ran(demo: tuple[Path, str]) -> None:
+    folder, said = demo
     assert "\x1b" not in said
-    script = (tmp_path / "perdure-demo" / "ticket_agent.py").read_text(encoding="utf-8")
+    script = (folder / "perdure-demo" / "ticket_agent.py").read_text(encoding="utf-8")
     assert heart(script) in said
 
 
-def test_the_fork_decided_otherwise_and_the_thread_did_not(tmp_path: Path) -> None:
-    assert re.search(r"results.decide +send a replacement +refund 89.00 EUR", run_demo(tmp_path))
-    with Perdure.open(f"sqlite:///{tmp_path}/perdure-demo/ticket.db") as store:
+def test_the_fork_decided_otherwise_and_the_thread_did_not(demo: tuple[Path, str]) -> None:
+    folder, said = demo
+    assert re.search(r"results.decide +send a replacement +refund 89.00 EUR", said)
+    with Perdure.open(f"sqlite:///{folder}/perdure-demo/ticket.db") as store:
         branch = store.thread("if refund 89.00 EUR").load()
     assert branch["results"] == {**{name: PLAN[name] for name in STEPS[:5]}, "decide": "refund 89.00 EUR"}
 
 
-def test_a_second_demo_starts_afresh_and_leaves_other_files_alone(tmp_path: Path) -> None:
-    run_demo(tmp_path)
-    mine = tmp_path / "perdure-demo" / "mine.txt"
+def test_a_second_demo_starts_afresh_and_leaves_other_files_alone(after: Path) -> None:
+    mine = after / "perdure-demo" / "mine.txt"
     mine.write_text("not the demo's")
-    run_demo(tmp_path)
-    assert effects(tmp_path) == EFFECTS
+    run_demo(after)
+    assert effects(after) == EFFECTS
     assert mine.read_text() == "not the demo's"
 
 
@@ -149,9 +164,8 @@ def test_the_picture_is_a_small_svg_that_fetches_nothing(tmp_path: Path) -> None
         assert "each&#160;of&#160;them&#160;once" in text
 
 
-def test_the_commands_it_suggests_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_demo(tmp_path)
-    monkeypatch.chdir(tmp_path)
+def test_the_commands_it_suggests_work(after: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(after)
     for command in commands(Path("perdure-demo")):
         assert subprocess.run(["sh", "-c", command], check=False, timeout=60, capture_output=True).returncode == 0, (
             command

@@ -9,7 +9,7 @@ import pytest
 from tests.faults import flips
 from tests.faults.places import DURABLE
 
-FLIPS = int(os.environ.get("PERDURE_FLIPS", "200"))
+FLIPS = int(os.environ.get("PERDURE_FLIPS", "100"))  # `make crash` has two thousand
 
 
 @pytest.fixture(scope="module", params=DURABLE)

@@ -13,8 +13,8 @@ from tests.checkpoints.places import PLACES
 from tests.sessions.conversations import Life
 
 MORE = int(os.environ.get("PERDURE_LIVES", "1"))  # times as many
-# Fewer where each step is a trip to a server.
-LIVES = {"memory": 25, "file": 8, "sqlite": 15, "postgres": 2, "mysql": 2, "hot_sqlite": 3}
+# `make soak` has ten times as many. Fewer where each step is a trip to a server.
+LIVES = {"memory": 12, "file": 4, "sqlite": 6, "postgres": 2, "mysql": 2, "hot_sqlite": 2}
 STEPS = 60
 
 
