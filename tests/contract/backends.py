@@ -57,7 +57,7 @@ def file(mode: Mode, folder: Path) -> Backend:
 
 def postgres(mode: Mode, folder: Path, schema: str = "") -> Backend:
     url, schema = require(postgres_url), schema or f"s{next(_NUMBERS)}"
-    options = Options(schema=schema, server_time=False, retry_seconds=2)
+    options = Options(schema=schema, server_time=False)
     return Backend(
         open=lambda: PostgresStorage(url, options, mode=mode),
         set_schema=lambda numbers: _bend_postgres(url, schema, numbers),
@@ -69,7 +69,7 @@ def mysql(mode: Mode, folder: Path, url: str = "") -> Backend:
     server, name = require(shared_mariadb), f"contract_{os.getpid()}_{next(_NUMBERS)}"
     url = url or server.database(name)
     return Backend(
-        open=lambda: MysqlStorage(url, mode=mode, server_time=False, retry_seconds=2),
+        open=lambda: MysqlStorage(url, mode=mode, server_time=False),
         set_schema=lambda schema: _bend_mysql(url, schema),
         clear=lambda: server.drop(name),
     )

@@ -189,7 +189,7 @@ def test_a_pool_of_another_kind_is_refused() -> None:
 
 
 class Passwords:
-    """A role whose password changes, and a function that knows it."""
+    """A role whose password and limit change, and a function that knows the password."""
 
     def __init__(self, server: PostgresServer, database: str) -> None:
         self._server, self._role = server, f"role_{secrets.token_hex(4)}"
@@ -201,7 +201,14 @@ class Passwords:
     def rotate(self) -> None:
         """Another password; who is connected is sent away."""
         self._newest += "+"
-        self._server.sql(f"ALTER ROLE \"{self._role}\" PASSWORD '{self._newest}'")
+        self._change(f"PASSWORD '{self._newest}'")
+
+    def fill(self) -> None:
+        """No more connections for the role; who is connected is sent away."""
+        self._change("CONNECTION LIMIT 0")
+
+    def _change(self, what: str) -> None:
+        self._server.sql(f'ALTER ROLE "{self._role}" {what}')
         self._server.sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{self._role}'")
 
     def __call__(self) -> str:
@@ -237,6 +244,24 @@ def test_a_wrong_password_is_told_without_the_password(server: PostgresServer, d
     with pytest.raises(StorageUnavailableError) as caught, sync.Perdure.open(passwords.url, password=lambda: "wrong!"):
         pass
     assert "wrong!" not in str(caught.value)
+
+
+def test_a_server_that_lets_nobody_in_any_more_is_told_in_its_own_words(server: PostgresServer, database: str) -> None:
+    passwords = Passwords(server, database)
+    with sync.Perdure.open(passwords.url, password=passwords, retry_seconds=1) as store:
+        store.thread("t").append("a", 1)
+        passwords.fill()
+        with pytest.raises(StorageUnavailableError, match="too many connections for role"):
+            store.thread("t").append("a", 2)
+
+
+async def test_a_task_is_told_the_words_of_the_server_too(server: PostgresServer, database: str) -> None:
+    passwords = Passwords(server, database)
+    async with Perdure.open(passwords.url, password=passwords, retry_seconds=1) as store:
+        await store.thread("t").append("a", 1)
+        passwords.fill()
+        with pytest.raises(StorageUnavailableError, match="too many connections for role"):
+            await store.thread("t").append("a", 2)
 
 
 @pytest.mark.parametrize("mode", ["require", "verify-full"])

@@ -71,13 +71,18 @@ def translated(place: str, exc: BaseException) -> BaseException:
 
 def _of_driver(place: str, exc: BaseException) -> PerdureError:
     state = sqlstate(exc)
-    reason = (" ".join(str(exc).split()) or type(exc).__name__) + (f" ({state})" if state else "")
+    reason = words(exc) + (f" ({state})" if state else "")
     if state is None:
         return InvalidInputError(reason) if _refused_by_driver(exc) else ServerGone(place, reason)
     if state == "23505" and _constraint(exc) in _RACES:
         return TryAgain(place, reason)
     known = next((_BY_STATE[state[:size]] for size in (5, 3, 2) if state[:size] in _BY_STATE), StorageIOError)
     return InvalidInputError(reason) if known is InvalidInputError else _raised(known, place, reason)
+
+
+def words(exc: BaseException) -> str:
+    """What an error says, on one line."""
+    return " ".join(str(exc).split()) or type(exc).__name__
 
 
 def _raised(kind: Any, place: str, reason: str) -> PerdureError:

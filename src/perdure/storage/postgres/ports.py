@@ -14,6 +14,7 @@ from perdure.storage.ports import pause_in_place, pause_on_loop
 from perdure.storage.postgres.kept import Kept
 from perdure.storage.postgres.limits import limit, unlimit
 from perdure.storage.postgres.options import CONNECTING, Options, connection_arguments
+from perdure.storage.postgres.refusals import Refusals, connections_in_place, connections_on_loop
 from perdure.storage.postgres.wires import AsyncpgWire, AsyncPsycopgWire, PsycopgWire, Wire
 
 _UNHEARD = logging.NullHandler()
@@ -24,6 +25,7 @@ class Pool(Protocol):
     """Lends connections."""
 
     prepare: bool
+    refusals: Refusals
 
     async def get(self, seconds: float) -> Wire: ...
 
@@ -81,9 +83,10 @@ def driver() -> Any:
 class GivenInPlacePool:
     """A `ConnectionPool` of psycopg, used in place."""
 
-    def __init__(self, options: Options, pool: Any = None) -> None:
+    def __init__(self, options: Options) -> None:
         self.prepare = options.prepare
-        self._pool = pool if pool is not None else options.pool
+        self.refusals = Refusals()
+        self._pool = options.pool
         self._closes = options.close_pool
         self._call_timeout = options.call_timeout
 
@@ -123,8 +126,9 @@ class InPlacePool(GivenInPlacePool):
             fixed = connection_options(url)
             return fixed | ({"password": options.password()} if options.password else {})
 
-        pool = ConnectionPool(url, kwargs=arguments, **_pool_options(options))
-        super().__init__(options, pool)
+        super().__init__(options)
+        heard = connections_in_place(psycopg.Connection, self.refusals)
+        self._pool = ConnectionPool(url, kwargs=arguments, connection_class=heard, **_pool_options(options))
         self._connect = lambda: psycopg.connect(url, **arguments())
         self._closes = True
         self._kept = Kept()
@@ -160,6 +164,7 @@ class GivenLoopPool:
 
     def __init__(self, options: Options) -> None:
         self.prepare = options.prepare
+        self.refusals = Refusals()
         self._given = options.pool
         self._closes = options.close_pool
         self._call_timeout = options.call_timeout
@@ -240,9 +245,9 @@ class LoopPool(GivenLoopPool):
 
         connection = await self._psycopg.AsyncConnection.connect(self._url, **await self._arguments())
         await connection.close()
-        pool = AsyncConnectionPool(
-            self._url, kwargs=self._arguments, configure=self._remember, **_pool_options(self._options)
-        )
+        heard = connections_on_loop(self._psycopg.AsyncConnection, self.refusals)
+        asked: dict[str, Any] = {"connection_class": heard, "configure": self._remember, **_pool_options(self._options)}
+        pool = AsyncConnectionPool(self._url, kwargs=self._arguments, **asked)
         await pool.open()
         return pool
 
@@ -304,6 +309,7 @@ class AsyncpgPool:
     prepare = True
 
     def __init__(self, options: Options) -> None:
+        self.refusals = Refusals()
         self._pool = options.pool
         self._closes = options.close_pool
         self._call_timeout = options.call_timeout

@@ -12,7 +12,7 @@ from perdure.core.errors import StorageError
 from perdure.core.ports import Telemetry
 from perdure.storage.baton import Baton
 from perdure.storage.ports import check_usable
-from perdure.storage.postgres.errors import UNPREPARED, sqlstate, translated
+from perdure.storage.postgres.errors import UNPREPARED, sqlstate, translated, words
 from perdure.storage.postgres.options import Options
 from perdure.storage.postgres.ports import Pool
 from perdure.storage.postgres.saving import SERVER_NOW
@@ -172,9 +172,10 @@ class PostgresPort:
 
     def _nothing_free(self) -> StorageError:
         """All connections are lent and stay so, or none can be made: the server is not there."""
-        waited, most = self._options.pool_timeout, self._options.pool_max
-        busy = f"no connection became free within {waited} s (pool_max={most})"
-        return ServerGone(self.place, busy if self._lent_now else "the server does not answer")
+        waited, most, refused = self._options.pool_timeout, self._options.pool_max, self._pool.refusals.newest
+        if self._lent_now:
+            return ServerGone(self.place, f"no connection became free within {waited} s (pool_max={most})")
+        return ServerGone(self.place, words(refused) if refused else "the server does not answer")
 
     async def pause(self, seconds: float) -> None:
         with self._waiting():
