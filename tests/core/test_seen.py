@@ -55,11 +55,39 @@ CHANGES: dict[str, Any] = {
     "container replaced by a leaf": lambda m: m[6].update(parts=None),
     "swapped": lambda m: m.__setitem__(slice(0, 2), [m[1], m[0]]),
     "moved between items": lambda m: (m[0]["parts"][1].append(m[1]["parts"][1].pop()),),
+    "moved to the next item": lambda m: _move_last(m[0], m[1]),
     "cut": lambda m: m.pop(),
     "cut in front": lambda m: m.pop(0),
     "empty list for an empty dict": lambda m: m.__setitem__(39, []),
     "tuple inside": lambda m: m[3].update(parts=(1, 2)),
 }
+
+
+def _move_last(one: dict[str, Any], other: dict[str, Any]) -> None:
+    """All leaves of a list in their order, but another item has them."""
+    rest = list(other.items())
+    other.clear()
+    other.update([("moved", one.pop("x")), *rest])
+
+
+COPIES: dict[str, Any] = {
+    "the same objects": lambda m: list(m),
+    "copies of all items": lambda m: [{**each} for each in m],
+    "a copy of one item": lambda m: [{**m[0]}, *m[1:]],
+    "copies of what is inside": lambda m: [
+        {**each, "parts": [{**each["parts"][0]}, [*each["parts"][1]]]} for each in m
+    ],
+    "a copy inside one item": lambda m: [*m[:-1], {**m[-1], "parts": list(m[-1]["parts"])}],
+}
+
+
+def test_copies_of_containers_are_recognised_by_their_leaves() -> None:
+    for name, copied in COPIES.items():
+        state = {"messages": _items(40)}
+        seen = _after_two_saves(state)
+        new, _ = _encoded(seen, {"messages": [*copied(state["messages"]), {"role": "bot"}]})
+        assert isinstance(new, dict), name
+        assert (new["messages"].kept, len(new["messages"].tail)) == (40, 1), name
 
 
 def test_every_change_in_place_is_noticed() -> None:

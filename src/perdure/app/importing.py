@@ -16,7 +16,7 @@ from perdure.checkpoints.heads import Head
 from perdure.checkpoints.restoring import Restorer
 from perdure.core import blobs, snapshots
 from perdure.core.digest import digest_of, snapshot_digest
-from perdure.core.envelope import seal_quick
+from perdure.core.envelope import seal_packed
 from perdure.core.errors import ExportDamagedError, NotFoundError, PerdureError, SchemaTooNewError
 from perdure.core.identity import ThreadKey, check_id, check_namespace, check_user
 from perdure.core.payload import WholeState, encode_body
@@ -188,7 +188,7 @@ def _unborn(row: ThreadRow) -> ThreadRow:
 
 def _snapshot(head: Head) -> Snapshot:
     state, large = blobs.extract(head.document.encoded())
-    payload = seal_quick(encode_body(WholeState(msgspec.Raw(state), [blob.digest for blob in large])))
+    payload = seal_packed(encode_body(WholeState(msgspec.Raw(state), [blob.digest for blob in large])))
     digest = snapshot_digest(head.chain, payload)
     return Snapshot(version=head.last, chain=head.chain, digest=digest, payload=payload)
 

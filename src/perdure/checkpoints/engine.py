@@ -19,7 +19,7 @@ from perdure.core.delta import changes, delta
 from perdure.core.digest import digest_of, snapshot_digest
 from perdure.core.document import Document
 from perdure.core.entries import EntryKind, NewEntry
-from perdure.core.envelope import seal, seal_packed, seal_quick
+from perdure.core.envelope import seal, seal_packed
 from perdure.core.errors import NotFoundError, PerdureError, StorageBusyError, VersionConflictError
 from perdure.core.fold import change_of
 from perdure.core.identity import ThreadKey
@@ -389,7 +389,7 @@ class Engine:
             state = msgspec.Raw(encoded)
         encode_into(WholeState(state, [blob.digest for blob in large], apart, stays), self._taken_buffer())
         quick = self.storage.reuses_room and not stays
-        return seal(self._buffer) if quick else seal_quick(self._buffer)
+        return seal(self._buffer) if quick else seal_packed(self._buffer)
 
     def _taken_buffer(self) -> bytearray:
         """The buffer that all saves share: fresh memory for a large state costs more than encoding it."""

@@ -151,6 +151,8 @@ def key_digest(key: object) -> bytes:
 
 def printable(text: str) -> str:
     """Text that can be kept anywhere: what no storage takes is replaced."""
+    if text.isascii() and "\0" not in text:
+        return text
     return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 

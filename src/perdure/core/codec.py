@@ -30,7 +30,7 @@ from perdure.core.steps import Path, Step, show
 _encoder = msgspec.msgpack.Encoder()
 _encode = _encoder.encode
 _INT64, _UINT64 = -(1 << 63), (1 << 64) - 1
-Hook = Callable[[int, memoryview], Any]
+Decode = Callable[[Any], Any]
 _NOT_PLAIN = (UnicodeEncodeError, OverflowError, RecursionError)
 
 
@@ -88,23 +88,29 @@ class CannotDecode(Exception):
 
 def decode(data: bytes | Raw, *, registry: Registry = REGISTRY) -> Any:
     """Build the value again; raise `UnknownTypeError` for a class that was not registered."""
-    hook = _unpacking(registry)
-    return _guarded(lambda: msgspec.msgpack.decode(data, ext_hook=hook))
+    return _guarded(_decoder(registry), data)
 
 
 def decode_each(parts: Iterable[Raw], *, registry: Registry = REGISTRY) -> list[Any]:
     """`decode` for many: a call for each would take as long as decoding it."""
-    each = msgspec.msgpack.Decoder(ext_hook=_unpacking(registry)).decode
-    return _guarded(lambda: list(map(each, parts)))
+    return _guarded(lambda each: list(map(each, parts)), _decoder(registry))
 
 
-def _unpacking(registry: Registry) -> Hook:
-    return lambda code, body: _unpack(code, bytes(body), registry, decode)
+def _decoder(registry: Registry) -> Decode:
+    """Made once for a registry, which keeps it: making one takes as long as decoding a small object."""
+    if registry.decode is None:
+        registry.decode = _new_decoder(registry)
+    return registry.decode
+
+
+def _new_decoder(registry: Registry | None) -> Decode:
+    again = msgspec.msgpack.Decoder(ext_hook=lambda code, body: _unpack(code, bytes(body), registry, again)).decode
+    return again
 
 
 def decode_tagged(data: bytes | Raw) -> Any:
     """Build the value without users' classes: their objects come as records."""
-    return _guarded(lambda: msgspec.msgpack.decode(data, ext_hook=_unpack_tagged))
+    return _guarded(_decode_tagged, data)
 
 
 def decode_known(data: bytes | Raw) -> Any:
@@ -115,13 +121,12 @@ def decode_known(data: bytes | Raw) -> Any:
         return decode_tagged(data)
 
 
-def _unpack_tagged(code: int, body: memoryview) -> Any:
-    return _unpack(code, bytes(body), None, lambda data, **_: decode_tagged(data))
+_decode_tagged = _new_decoder(None)
 
 
-def _guarded(build: Callable[[], Any]) -> Any:
+def _guarded(build: Callable[[Any], Any], data: Any) -> Any:
     try:
-        return build()
+        return build(data)
     except InvalidInputError:
         raise
     except RecursionError:
@@ -130,13 +135,13 @@ def _guarded(build: Callable[[], Any]) -> Any:
         raise CannotDecode(f"cannot be decoded ({exc})") from exc
 
 
-def _unpack(code: int, data: bytes, registry: Registry | None, again: Callable[..., Any]) -> Any:
+def _unpack(code: int, data: bytes, registry: Registry | None, again: Decode) -> Any:
     if code in _CONTAINERS:
-        return _CONTAINERS[code](again(data, registry=registry))
+        return _CONTAINERS[code](again(data))
     if code in (zoo.OBJECT, zoo.ENUM):
-        return _unpack_object(again(data, registry=registry), registry)
+        return _unpack_object(again(data), registry)
     if code == zoo.RECORD:
-        return Record(*again(data, registry=registry))
+        return Record(*again(data))
     return _unpack_scalar(code, data)
 
 

@@ -12,8 +12,6 @@ FORMAT = 1
 ZSTD = 1
 _PLAIN = bytes((FORMAT, 0, 0))
 _PACKED = bytes((FORMAT, ZSTD, 0))
-SMALL = 1  # zstd level for what is read rarely
-QUICK = -10  # zstd level for what is read at every restore: decompressing is 2 to 14 times as fast as at level 1
 _WORTH = 512
 MAX_BODY = 1 << 31
 
@@ -33,18 +31,8 @@ def seal_packed(body: bytes | bytearray) -> bytes:
         return _PLAIN + body
     from perdure.core.compression import pack
 
-    packed = pack(body, SMALL)
+    packed = pack(body)
     return _PACKED + packed if len(packed) < len(body) else _PLAIN + body
-
-
-def seal_quick(body: bytes | bytearray) -> bytes:
-    """Wrap `body` so that it is quick to unpack, unless it would hardly get smaller that way."""
-    if len(body) < _WORTH:
-        return _PLAIN + body
-    from perdure.core.compression import pack
-
-    packed = pack(body, QUICK)
-    return _PACKED + packed if len(packed) * 5 < len(body) * 4 else seal_packed(body)
 
 
 def unseal(sealed: bytes) -> bytes:

@@ -20,37 +20,38 @@ _values_of = dict[str, Any].values
 
 
 class Level:
-    """All containers of one depth: how large each is, the keys of the dicts, and what is inside dicts and lists."""
+    """All containers of one depth, how large each was, the keys of the dicts, and what was inside dicts and lists."""
 
-    __slots__ = ("items", "keys", "kinds", "sizes", "values")
+    __slots__ = ("containers", "dicts", "items", "keys", "kinds", "lists", "sizes", "values")
 
-    def __init__(
-        self, kinds: list[Any], sizes: list[int], keys: list[Any], values: list[Any], items: list[Any]
-    ) -> None:
-        self.kinds = kinds
-        self.sizes = sizes
-        self.keys = keys
-        self.values = values
-        self.items = items
+    def __init__(self, containers: list[Any], kinds: list[Any]) -> None:
+        self.containers, self.kinds = containers, kinds
+        self.lists: list[Any] = [each for each in containers if type(each) is list] if list in kinds else []
+        self.dicts: list[Any] = [each for each in containers if type(each) is dict] if self.lists else containers[:]
+        self.sizes = list(map(len, containers))
+        self.keys: list[Any] = list(_keys_in(self.dicts))
+        self.values: list[Any] = list(_values_in(self.dicts))
+        self.items: list[Any] = list(chain.from_iterable(self.lists))
 
     @classmethod
     def of(cls, containers: Sequence[Any]) -> Level | None:
         """Read containers; None when one of them is neither a dict nor a list."""
         kinds = list(map(type, containers))
-        if not set(kinds) <= _CONTAINERS:
-            return None
-        dicts = containers if list not in kinds else [each for each in containers if type(each) is dict]
-        lists = [each for each in containers if type(each) is list] if list in kinds else ()
-        keys, values = chain.from_iterable(dicts), chain.from_iterable(map(_values_of, dicts))
-        return cls(kinds, list(map(len, containers)), list(keys), list(values), list(chain.from_iterable(lists)))
+        return cls(list(containers), kinds) if set(kinds) <= _CONTAINERS else None
 
     def extend(self, other: Level) -> None:
         """Take in the containers of another one, after these."""
-        self.kinds += other.kinds
-        self.sizes += other.sizes
-        self.keys += other.keys
-        self.values += other.values
-        self.items += other.items
+        for name in self.__slots__:
+            getattr(self, name).extend(getattr(other, name))
+
+    def is_unchanged(self) -> bool:
+        """Whether its containers hold the very same objects now."""
+        return (
+            list(map(len, self.containers)) == self.sizes
+            and all(map(is_, _keys_in(self.dicts), self.keys))
+            and all(map(is_, _values_in(self.dicts), self.values))
+            and all(map(is_, chain.from_iterable(self.lists), self.items))
+        )
 
     def is_plain(self) -> bool:
         """Whether keys are exact strs, and what is inside is plain."""
@@ -93,12 +94,15 @@ class PlainItems:
 
     def grown_to(self, items: Sequence[Any]) -> bool:
         """Whether `items` begin with exactly the remembered ones."""
-        if len(items) < self.count or not self._likely(items[0]):
+        if len(items) < self.count:
             return False
-        containers: Sequence[Any] = items[: self.count]
+        if all(map(is_, self._levels[0].containers, items)) and all(level.is_unchanged() for level in self._levels):
+            return True
+        return self._likely(items[0]) and self._are_alike(items[: self.count])
+
+    def _are_alike(self, containers: Sequence[Any]) -> bool:
+        """Whether other containers hold the same leaves as the remembered ones."""
         last = len(self._levels) - 1
-        if not last and not self._levels[0].items:
-            return _are_flat_and_same(containers, self._levels[0])
         for depth, known in enumerate(self._levels):
             level = Level.of(containers)
             if level is None or not level.same_as(known, depth == last):
@@ -122,12 +126,12 @@ class PlainItems:
         return all(one is two or type(one) in _CONTAINERS for one, two in zip(now, then, strict=False))
 
 
-def _are_flat_and_same(items: Sequence[Any], known: Level) -> bool:
-    """The common case, dicts of leaves, without gathering anything."""
-    if list(map(type, items)) != known.kinds or list in known.kinds or list(map(len, items)) != known.sizes:
-        return False
-    same_keys = all(map(is_, chain.from_iterable(items), known.keys))
-    return same_keys and all(map(is_, chain.from_iterable(map(_values_of, items)), known.values))
+def _keys_in(dicts: list[Any]) -> chain[Any]:
+    return chain.from_iterable(dicts)
+
+
+def _values_in(dicts: list[Any]) -> chain[Any]:
+    return chain.from_iterable(map(_values_of, dicts))
 
 
 def _same_leaves(one: list[Any], other: list[Any]) -> bool:

@@ -18,9 +18,9 @@ from typing import Protocol
 
 import msgspec
 
-from perdure.core.compression import zstd
+from perdure.core.compression import pack, zstd
 from perdure.core.digest import GENESIS
-from perdure.core.envelope import MAX_BODY, SMALL
+from perdure.core.envelope import MAX_BODY
 
 FORMAT = 1
 MAGIC = b"perdure-export "
@@ -129,7 +129,7 @@ class Packer:
         yield sizes + _chained(self._digest, sizes, line)
 
     def _block(self, plain: bytes) -> bytes:
-        stored = zstd.compress(plain, level=SMALL)
+        stored = pack(plain)
         if len(stored) >= len(plain) or not self._allowance.takes(len(plain), len(stored)):
             stored = plain
             self._allowance.takes(len(plain), len(stored))

@@ -52,6 +52,7 @@ class Registry:
     def __init__(self) -> None:
         self._by_class: dict[type, Kept] = {}
         self._by_tag: dict[str, Kept] = {}
+        self.decode: Callable[[Any], Any] | None = None  # the codec's, with these classes
 
     def add(self, kept: Kept) -> None:
         """Add a class; the same tag for two classes is refused."""

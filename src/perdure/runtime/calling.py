@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from reprlib import Repr
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -42,7 +41,14 @@ if TYPE_CHECKING:
 
 KEY = "idempotency_key"
 _GIVEN = 80  # characters of arguments that are kept for people
+_SMALL = 10**9
 _SHORT = Repr()
+
+
+def _short(value: Any) -> str:
+    """As `reprlib` shows it, which takes longer over a number than finding its step in the log does."""
+    small = -_SMALL < value < _SMALL if type(value) is int else type(value) is str and len(value) < _SHORT.maxstring
+    return _SHORT.repr(value) if not small or len(text := repr(value)) > _SHORT.maxstring else text
 
 
 class Asked(NamedTuple):
@@ -55,7 +61,7 @@ class Asked(NamedTuple):
 
     def given(self) -> str:
         """Its arguments, in short, for people."""
-        given = [*map(_SHORT.repr, self.args), *(f"{name}={_SHORT.repr(each)}" for name, each in self.named.items())]
+        given = [*map(_short, self.args), *(f"{name}={_short(each)}" for name, each in self.named.items())]
         return printable(", ".join(given))[:_GIVEN]
 
 
@@ -124,18 +130,21 @@ async def outcome_of_tool(run: Run, options: Options, asked: Asked) -> Any:
         return await attempts.until_done()
 
 
-@contextmanager
-def made(run: Run, options: Options, asked: Asked) -> Generator[tuple[Call, Scope]]:
+class made:  # used as a function
     """The call that is made, and where; it is over at the end."""
-    scope = run.scope
-    if not callable(asked.fn):
-        raise InvalidInputError(f"{asked.name!r} needs a function to call, not {asked.fn!r}")
-    digest = args_digest(asked.args, asked.named) if options.key is None else key_digest(options.key)
-    call = scope.call(check_id(asked.name, "the name of a step"), digest, asked.given())
-    try:
-        yield call, scope
-    finally:
-        scope.settle()
+
+    def __init__(self, run: Run, options: Options, asked: Asked) -> None:
+        self._scope = run.scope
+        if not callable(asked.fn):
+            raise InvalidInputError(f"{asked.name!r} needs a function to call, not {asked.fn!r}")
+        digest = args_digest(asked.args, asked.named) if options.key is None else key_digest(options.key)
+        self._call = self._scope.call(check_id(asked.name, "the name of a step"), digest, asked.given())
+
+    def __enter__(self) -> tuple[Call, Scope]:
+        return self._call, self._scope
+
+    def __exit__(self, *_: object) -> None:
+        self._scope.settle()
 
 
 async def _rerun(attempts: _Attempts, elsewhere: Elsewhere) -> Any:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -54,6 +53,18 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
 NOTHING = Recorded()
 
 
+class AtWork:
+    """Reads and writes of a log that are under way: what waits beside them is not to let go of the thread."""
+
+    count = 0
+
+    def __enter__(self) -> None:
+        self.count += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.count -= 1
+
+
 class Journal:
     """What one run recorded, read page by page as its code asks for it."""
 
@@ -66,7 +77,7 @@ class Journal:
         self.state_version = 0  # as far as this run knows
         self.status = ""  # as this run wrote it last
         self.progressed = False  # since it was taken up
-        self.busy = 0  # reads and writes of it that are under way
+        self.at_work = AtWork()
         self._actor = actor
         self._read = self.head = self.began = 0
         self.written = Written(self)
@@ -78,15 +89,6 @@ class Journal:
         self._inside: dict[bytes, dict[bytes, Recorded]] = {}  # of steps under way: a new attempt asks for it again
         self._places: dict[tuple[bytes, int], Call] = {}  # calls that were made in sequence, by their place
 
-    @contextmanager
-    def at_work(self) -> Generator[None]:
-        """The log is being read or written: what waits beside it is not to let go of the thread."""
-        self.busy += 1
-        try:
-            yield
-        finally:
-            self.busy -= 1
-
     @property
     def key(self) -> ThreadKey:
         return self.held.key
@@ -97,10 +99,11 @@ class Journal:
 
     async def find(self, call: Call) -> Recorded:
         """What is recorded of a call; the pages of the log are read in their order, and past the next one by key."""
-        found = self._inside.get(call.parent, {}).get(call.id) or self._known(call)
+        call_id, inside = call.id, self._inside.get(call.parent)
+        found = (inside.get(call_id) if inside else None) or self._known(call_id)
         if found is None and self._read < self.head:
             await self._page()
-            found = self._known(call)
+            found = self._known(call_id)
             if found is None and self._read < self.head:
                 found = await self._looked_up(call)
         if found is not None:
@@ -117,8 +120,7 @@ class Journal:
         self._inside.pop(call.id, None)
         self.written.forget_inside(call.id)
 
-    def _known(self, call: Call) -> Recorded | None:
-        call_id = call.id
+    def _known(self, call_id: bytes) -> Recorded | None:
         newest = self._newest.pop(call_id, None)
         if newest is None:
             return None
@@ -207,7 +209,7 @@ class Journal:
             return None
         while self._read < self.head:  # what became of it has no key
             await self._page()
-        return self._known(call)
+        return self._known(call.id)
 
     def entry(self, kind: EntryKind, body: object) -> NewEntry:
         """An entry of the run."""
@@ -225,7 +227,7 @@ class Journal:
         """Add entries under the lease, which is renewed by the way; raise `LeaseLostError` when it is another's."""
         request = replace(self.request(key, patch, mark), after_run=after_run)
         try:
-            with self.at_work():
+            with self.at_work:
                 done = await self.engine.speak(self.key, entries, request)
         except LeaseLostError as exc:
             self.held.lost = exc

@@ -89,7 +89,7 @@ async def _formerly(run: Run, call: Call, name: str) -> Entry | None:
     if not run.resumed:
         return None
     journal = run.journal
-    with journal.at_work():
+    with journal.at_work:
         entries = await journal.storage.entries(journal.key, after=run.current.version, kinds=(EntryKind.PAUSE_OPENED,))
     asked = [(entry, told(journal.key.id, entry, decode_opened)) for entry in entries]
     return next((entry for entry, opened in asked if opened.stands_at(call, name)), None)

@@ -228,7 +228,7 @@ class Run(Writing):
 
     async def keyed(self, idem_key: str) -> Entry | None:
         """The entry that stands under a key, in this thread or in the one that it does again."""
-        with self.journal.at_work():
+        with self.journal.at_work:
             entry = await self.journal.storage.keyed(self.journal.key, idem_key)
             return await self.elsewhere.keyed(idem_key) if entry is None and self.elsewhere else entry
 
@@ -236,7 +236,7 @@ class Run(Writing):
         """What the log has of a call. Raises when it has something else in that place, or is over without it."""
         if not self.resumed and not call.parent:
             return NOTHING
-        with self.journal.at_work():
+        with self.journal.at_work:
             found = await self.journal.find(call)
         if found is not NOTHING:
             return found

@@ -68,7 +68,7 @@ class Runtime:
         """
         await self.work.pause(0)  # code beside it may be about to begin
         run.waiting.append(scope)
-        while run.journal.busy or self._are_under_way(run):
+        while run.journal.at_work.count or self._are_under_way(run):
             await self.work.pause(_LOOK)
 
     def _are_under_way(self, run: Run) -> bool:

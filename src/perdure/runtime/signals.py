@@ -55,7 +55,7 @@ class Signals:
 
     async def _found(self, run: Run, name: str) -> list[Any]:
         key, kinds = run.journal.key, (EntryKind.SIGNAL_RECEIVED,)
-        with run.journal.at_work():
+        with run.journal.at_work:
             entries = await self._runtime.storage.entries(key, after=run.current.version, kinds=kinds)
         signals = [told(key.id, entry, decode_signal) for entry in entries]
         return [decode(bytes(each.value)) for each in signals if each.name == name]

@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from perdure.core.entries import Entry
-from perdure.core.envelope import EnvelopeError, seal, seal_quick, unseal
+from perdure.core.envelope import EnvelopeError, seal, seal_packed, unseal
 from perdure.core.writes import Snapshot
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class Signer:
         return _read(_base, self._body(_BASE, member, uid, value))
 
     def _signed(self, what: str, member: bytes, uid: str, body: bytes, *, quick: bool) -> bytes:
-        sealed = seal_quick(body) if quick else seal(body)
+        sealed = seal_packed(body) if quick else seal(body)
         return sealed + self._proof(what, member, uid, sealed)
 
     def _proof(self, what: str, member: bytes, uid: str, sealed: bytes) -> bytes:
