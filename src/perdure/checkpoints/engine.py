@@ -34,6 +34,7 @@ from perdure.core.writes import Appended, Blob, Snapshot, Write
 from perdure.storage.contract import Storage
 
 _LARGE_BUFFER = 64 * 1024 * 1024  # a buffer larger than this is given back
+_QUICKER = 0.5  # a whole state of which less than this is left is read sooner packed
 _NEVER = -1  # a version no thread is at: the write can only be found again, never be made
 _UNSEEN = 10_000  # threads that were appended to without a look at their state
 _LOOKED_AT = 16  # versions after which a first append looks at the state all the same
@@ -382,14 +383,13 @@ class Engine:
             self.telemetry.log("warning", "a snapshot could not be written", thread=key.id, error=str(exc))
 
     def _sealed_whole(self, document: Document, apart: int, stays: bool) -> bytes:
-        """A whole state as it is stored: one that is soon replaced is quicker to write and to read as it is."""
+        """A whole state as it is stored: one that is soon replaced is packed where that makes it quicker to read."""
         state, large = document.parts(), list[Blob]()
         if blobs.may_have_large(document.root):
             encoded, large = blobs.extract(document.encoded())
             state = msgspec.Raw(encoded)
         encode_into(WholeState(state, [blob.digest for blob in large], apart, stays), self._taken_buffer())
-        quick = self.storage.reuses_room and not stays
-        return seal(self._buffer) if quick else seal_packed(self._buffer)
+        return seal_packed(self._buffer, 1.0 if stays or not self.storage.reuses_room else _QUICKER)
 
     def _taken_buffer(self) -> bytearray:
         """The buffer that all saves share: fresh memory for a large state costs more than encoding it."""

@@ -25,14 +25,14 @@ def seal(body: bytes | bytearray) -> bytes:
     return _PLAIN + body
 
 
-def seal_packed(body: bytes | bytearray) -> bytes:
-    """Wrap `body`, compressed where that saves something."""
+def seal_packed(body: bytes | bytearray, share: float = 1.0) -> bytes:
+    """Wrap `body`, compressed where less than this share of it is left."""
     if len(body) < _WORTH:
         return _PLAIN + body
     from perdure.core.compression import pack
 
     packed = pack(body)
-    return _PACKED + packed if len(packed) < len(body) else _PLAIN + body
+    return _PACKED + packed if len(packed) < len(body) * share else _PLAIN + body
 
 
 def unseal(sealed: bytes) -> bytes:
@@ -69,11 +69,12 @@ def _unpack(packed: memoryview) -> bytes:
         size = zstd.get_frame_info(packed).decompressed_size
         if not size or size > MAX_BODY:
             raise EnvelopeError(f"claims {size} bytes")
-        body = zstd.decompress(packed)
+        unpacking = zstd.ZstdDecompressor()
+        body = unpacking.decompress(packed, size)  # told the size, it needs no second copy of what is large
     except zstd.ZstdError as exc:
         raise EnvelopeError(f"cannot be decompressed ({exc})") from exc
-    if len(body) != size:
-        raise EnvelopeError(f"has {len(body)} bytes instead of {size}")
+    if len(body) != size or not unpacking.eof or unpacking.unused_data:
+        raise EnvelopeError(f"is not one frame of {size} bytes")
     return body
 
 
