@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from pathlib import Path
 from typing import Any
 
@@ -48,3 +49,24 @@ async def test_saves_that_meet_leave_the_one_that_was_last(tmp_path: Path) -> No
         assert await store.thread("t").load() == states[saved.index(newest)]
     async with Perdure.open(f"sqlite:///{tmp_path}/agents.db") as again:
         assert await again.thread("t").load() == states[saved.index(newest)]
+
+
+@pytest.mark.parametrize("packs", [True, False])
+async def test_snapshots_that_roll_are_dropped_whoever_wrote_them(tmp_path: Path, packs: bool) -> None:
+    """A store that is opened anew for some saves leaves as many behind as one that stays open."""
+    left = [await _snapshots_left(f"sqlite:///{tmp_path}/{every}.db", packs, every) for every in (200, 7)]
+    assert left[0] == left[1]
+    assert left[0] <= (4 if packs else 3), "landmarks, the newest, and where they are small the one before it"
+
+
+async def _snapshots_left(url: str, packs: bool, every: int) -> int:
+    chance, state = random.Random(1), dict[str, Any](messages=[])
+    for start in range(0, 200, every):
+        async with Perdure.open(url) as store:
+            for _ in range(start, min(start + every, 200)):
+                text = "the same words " * 60 if packs else chance.randbytes(600).hex()
+                state["messages"].append({"role": "user", "text": text})
+                await store.thread("t").save(state)
+            assert await store.thread("t").load() == state
+    async with Perdure.open(url) as store:
+        return (await store.sizes()).snapshots

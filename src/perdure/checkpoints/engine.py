@@ -368,27 +368,35 @@ class Engine:
         """Write a whole state beside the log. It is derived: failing to write it harms nothing."""
         apart = head.apart + head.since
         stays = snapshots.is_landmark(apart, head.document.size)
-        payload = self._sealed_whole(head.document, 0 if stays else apart, stays)
+        payload = self._sealed_whole(head, 0 if stays else apart, stays)
         digest = snapshot_digest(head.chain, payload)
         snapshot = Snapshot(version=head.last, chain=head.chain, digest=digest, payload=payload)
-        old = head.rolling
+        old = self._roll(head, len(payload), stays)
         head.since, head.count, head.apart = 0, 0, 0 if stays else apart
-        head.rolling = 0 if stays else head.last
         try:
-            if old:
-                await self.storage.drop_snapshot(key, old)  # first, so that the new one can have its room
+            for version in old:  # first, so that the new one can have their room
+                await self.storage.drop_snapshot(key, version)
             await self.storage.put_snapshot(key, head.uid or "", snapshot)
             self.telemetry.count("perdure.snapshots", 1)
         except PerdureError as exc:
             self.telemetry.log("warning", "a snapshot could not be written", thread=key.id, error=str(exc))
 
-    def _sealed_whole(self, document: Document, apart: int, stays: bool) -> bytes:
+    def _roll(self, head: Head, size: int, stays: bool) -> list[int]:
+        """Note a new snapshot of this size in the head, and return the versions of those that it replaces."""
+        spares = self.storage.reuses_room and size < head.document.size * _QUICKER
+        old = [head.spare, 0 if spares else head.rolling]
+        head.rolling, head.spare = 0 if stays else head.last, head.rolling if spares else 0
+        return [version for version in old if version]
+
+    def _sealed_whole(self, head: Head, apart: int, stays: bool) -> bytes:
         """A whole state as it is stored: one that is soon replaced is packed where that makes it quicker to read."""
+        document = head.document
         state, large = document.parts(), list[Blob]()
         if blobs.may_have_large(document.root):
             encoded, large = blobs.extract(document.encoded())
             state = msgspec.Raw(encoded)
-        encode_into(WholeState(state, [blob.digest for blob in large], apart, stays), self._taken_buffer())
+        digests = [blob.digest for blob in large]
+        encode_into(WholeState(state, digests, apart, stays, spare=head.rolling), self._taken_buffer())
         return seal_packed(self._buffer, 1.0 if stays or not self.storage.reuses_room else _QUICKER)
 
     def _taken_buffer(self) -> bytearray:

@@ -29,6 +29,7 @@ class Head(msgspec.Struct, kw_only=True):
     count: int = 0  # … and how many they are
     apart: int = 0  # bytes of changes between the newest landmark and the newest snapshot
     rolling: int = 0  # version of the newest snapshot if the next one replaces it, 0 if it stays
+    spare: int = 0  # version of the rolling one before the newest, if that is there still
     seen: Seen = msgspec.field(default_factory=Seen)
 
 

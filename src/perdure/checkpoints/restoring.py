@@ -118,6 +118,7 @@ class Restorer:
             room=document.size,
             apart=whole.apart,
             rolling=snapshot.version if own and not whole.landmark else 0,
+            spare=whole.spare if own else 0,
         )
 
     async def _bodies(self, key: ThreadKey, digests: list[bytes]) -> dict[bytes, bytes]:

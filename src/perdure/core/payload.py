@@ -29,6 +29,7 @@ class WholeState(msgspec.Struct, array_like=True, frozen=True, gc=False):
     mark: CheckpointMark | None = None  # a base: the checkpoint of the entry it took the place of
     talk: Talk | None = None  # a base: the conversation up to it, as far as the state does not tell it
     times: list[tuple[int, int]] = []  # a base: the numbers of messages, and the versions they were said at
+    spare: int = 0  # version of the rolling one before it, which may be there still
 
 
 encode_body = msgspec.msgpack.Encoder().encode
