@@ -34,7 +34,7 @@ from perdure.core.writes import Appended, Blob, Snapshot, Write
 from perdure.storage.contract import Storage
 
 _LARGE_BUFFER = 64 * 1024 * 1024  # a buffer larger than this is given back
-_QUICKER = 0.5  # a whole state of which less than this is left is read sooner packed
+_SMALL = 0.5  # a snapshot that takes less than this of its state may have another one beside it
 _NEVER = -1  # a version no thread is at: the write can only be found again, never be made
 _UNSEEN = 10_000  # threads that were appended to without a look at their state
 _LOOKED_AT = 16  # versions after which a first append looks at the state all the same
@@ -383,13 +383,13 @@ class Engine:
 
     def _roll(self, head: Head, size: int, stays: bool) -> list[int]:
         """Note a new snapshot of this size in the head, and return the versions of those that it replaces."""
-        spares = self.storage.reuses_room and size < head.document.size * _QUICKER
+        spares = self.storage.reuses_room and size < head.document.size * _SMALL
         old = [head.spare, 0 if spares else head.rolling]
         head.rolling, head.spare = 0 if stays else head.last, head.rolling if spares else 0
         return [version for version in old if version]
 
     def _sealed_whole(self, head: Head, apart: int, stays: bool) -> bytes:
-        """A whole state as it is stored: one that is soon replaced is packed where that makes it quicker to read."""
+        """A whole state as it is stored."""
         document = head.document
         state, large = document.parts(), list[Blob]()
         if blobs.may_have_large(document.root):
@@ -397,7 +397,7 @@ class Engine:
             state = msgspec.Raw(encoded)
         digests = [blob.digest for blob in large]
         encode_into(WholeState(state, digests, apart, stays, spare=head.rolling), self._taken_buffer())
-        return seal_packed(self._buffer, 1.0 if stays or not self.storage.reuses_room else _QUICKER)
+        return seal_packed(self._buffer)
 
     def _taken_buffer(self) -> bytearray:
         """The buffer that all saves share: fresh memory for a large state costs more than encoding it."""

@@ -25,14 +25,14 @@ def seal(body: bytes | bytearray) -> bytes:
     return _PLAIN + body
 
 
-def seal_packed(body: bytes | bytearray, share: float = 1.0) -> bytes:
-    """Wrap `body`, compressed where less than this share of it is left."""
+def seal_packed(body: bytes | bytearray) -> bytes:
+    """Wrap `body`, compressed where that saves something."""
     if len(body) < _WORTH:
         return _PLAIN + body
     from perdure.core.compression import pack
 
     packed = pack(body)
-    return _PACKED + packed if len(packed) < len(body) * share else _PLAIN + body
+    return _PACKED + packed if len(packed) < len(body) else _PLAIN + body
 
 
 def unseal(sealed: bytes) -> bytes:
