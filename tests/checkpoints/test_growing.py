@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from base64 import b85encode
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ async def _snapshots_left(url: str, packs: bool, every: int) -> int:
     for start in range(0, 200, every):
         async with Perdure.open(url) as store:
             for _ in range(start, min(start + every, 200)):
-                text = "the same words " * 60 if packs else chance.randbytes(600).hex()
+                text = "the same words " * 60 if packs else b85encode(chance.randbytes(700)).decode()
                 state["messages"].append({"role": "user", "text": text})
                 await store.thread("t").save(state)
             assert await store.thread("t").load() == state

@@ -8,6 +8,9 @@ byte 2     length of the key id, 0 while nothing is encrypted
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 FORMAT = 1
 ZSTD = 1
 _PLAIN = bytes((FORMAT, 0, 0))
@@ -29,9 +32,7 @@ def seal_packed(body: bytes | bytearray) -> bytes:
     """Wrap `body`, compressed where that saves something."""
     if len(body) < _WORTH:
         return _PLAIN + body
-    from perdure.core.compression import pack
-
-    packed = pack(body)
+    packed = _compression().pack(body)
     return _PACKED + packed if len(packed) < len(body) else _PLAIN + body
 
 
@@ -54,8 +55,7 @@ def weight(sealed: bytes) -> int:
     """How many bytes there are to read and fold, unpacked; 0 for bytes that are not ours."""
     if sealed[:3] != _PACKED:
         return len(sealed)
-    from perdure.core.compression import zstd
-
+    zstd = _compression().zstd
     try:
         return zstd.get_frame_info(memoryview(sealed)[3:]).decompressed_size or 0
     except zstd.ZstdError:
@@ -63,8 +63,7 @@ def weight(sealed: bytes) -> int:
 
 
 def _unpack(packed: memoryview) -> bytes:
-    from perdure.core.compression import zstd
-
+    zstd = _compression().zstd
     try:
         size = zstd.get_frame_info(packed).decompressed_size
         if not size or size > MAX_BODY:
@@ -76,6 +75,14 @@ def _unpack(packed: memoryview) -> bytes:
     if len(body) != size or not unpacking.eof or unpacking.unused_data:
         raise EnvelopeError(f"is not one frame of {size} bytes")
     return body
+
+
+@cache
+def _compression() -> Any:
+    """Imported with the first body that is packed; an import statement at each would cost a tenth of unpacking it."""
+    from perdure.core import compression
+
+    return compression
 
 
 def _why(head: bytes) -> str:
