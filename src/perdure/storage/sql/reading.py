@@ -32,7 +32,6 @@ from perdure.storage.sql.statements import filters_of
 from perdure.storage.sql.transactions import Transaction
 
 _PAGE = 200  # rows fetched at a time while a filter that only core knows thins them out
-_LARGE_PAGE = 1024
 _TOGETHER = 16  # most writes have fewer entries
 _EVERYTHING = (0, (1 << 63) - 1)
 _LAST = (1 << 62, "\U0010ffff")
@@ -207,19 +206,14 @@ async def entries(
     for owner, span in reversed(await pieces(tx, stored, stored.row.head) if stored else []):
         low = max(span.low, after)
         while low < span.high and (limit is None or len(found) < limit):
-            page = _next_page(limit, len(found), kinds is not None)
+            # Not more at a time: of many rows PostgreSQL sorts all there are instead of following its index.
+            page = _PAGE if limit is None or kinds is not None else min(_PAGE, limit - len(found))
             rows = await tx.rows(tx.sql.ENTRIES, (owner.place(low), owner.place(span.high), page))
             if not rows:
                 break
             low = _onwards(key, low, rows[-1][0])
             found += [entry_of(row) for row in rows if kinds is None or row[1] in kinds]
     return found[:limit]
-
-
-def _next_page(limit: int | None, found: int, thinned: bool) -> int:
-    """How many rows are asked for next: all that are wanted if they are not too many, and some more if few will do."""
-    wanted = _LARGE_PAGE if limit is None else min(limit - found, _LARGE_PAGE)
-    return max(wanted, _PAGE) if thinned else wanted
 
 
 def _onwards(key: ThreadKey, before: int, now: int) -> int:
