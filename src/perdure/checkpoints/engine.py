@@ -131,13 +131,14 @@ class Engine:
     async def speak(self, key: ThreadKey, entries: Sequence[NewEntry], request: Request) -> Appended:
         """Add entries that do not change the state, all in one write. The thread is made when there is none."""
         head = self._heads.get(key)
+        uid = request.uid or (head.uid if head else None)
         write = Write(
             key=key,
             entries=tuple(entries),
             write_id=self._randomness.bytes(16),
             micros=self.clock.now(),
-            new_uid=self.ids.sortable(),
-            uid=request.uid or (head.uid if head else None),
+            new_uid="" if uid else self.ids.sortable(),
+            uid=uid,
             idem_key=request.key,
             request=_asked(entries) if request.key is not None else None,
             checkpoint=self._marked(request),
@@ -152,7 +153,8 @@ class Engine:
             if request.uid is not None or write.uid is None:
                 raise
             self.forget(key)  # deleted, or made again, by somebody; this caller never claimed to have seen it
-            done = await self.storage.append(msgspec.structs.replace(write, uid=None))
+            write = msgspec.structs.replace(write, uid=None, new_uid=self.ids.sortable())
+            done = await self.storage.append(write)
         self._tell(key, done, write)
         return done
 

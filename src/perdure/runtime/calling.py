@@ -186,6 +186,7 @@ class _Attempts:
         self._asked = asked
         self._kinds = kinds
         self._outer = scope
+        self._id = call.id
 
     async def until_done(self) -> Any:
         """Call until it returns, as often as is allowed; record what came of it."""
@@ -221,7 +222,7 @@ class _Attempts:
             return
         intent = self.intent()
         entry = self.run.journal.entry(EntryKind.TOOL_STARTED, intent)
-        await self.run.journal.write([entry], key=intent_key(self.call.id, self.attempt))
+        await self.run.journal.write([entry], key=intent_key(self._id, self.attempt))
         self.run.journal.keep(self.call, Recorded(intent=intent, attempt=self.attempt))
 
     def intent(self) -> Intent:
@@ -231,8 +232,8 @@ class _Attempts:
     async def _called(self) -> Any:
         asked, named = self._asked, self._asked.named
         if KEY not in named and takes(asked.fn, KEY):
-            named = {**named, KEY: self.run.effect_key(self.call.id)}
-        scope = Scope(self.run, self.call.id, self._outer)  # an attempt counts its own calls
+            named = {**named, KEY: self.run.effect_key(self._id)}
+        scope = Scope(self.run, self._id, self._outer)  # an attempt counts its own calls
         token = SCOPE.set(scope)
         self.run.under_way.add(scope)
         try:
@@ -261,11 +262,11 @@ class _Attempts:
         outcome = Outcome(self.call, Raw(encoded), self.attempt, by)
         entry = self.run.journal.entry(self._kinds.finished, outcome)
         if self._kinds is _TOOL and self.options.checkpoint:
-            await self.run.triggering.write(Moment.TOOL, [entry], about=self.call.name, key=result_key(self.call.id))
+            await self.run.triggering.write(Moment.TOOL, [entry], about=self.call.name, key=result_key(self._id))
         else:
-            await self.run.journal.write([entry], key=result_key(self.call.id))
+            await self.run.journal.write([entry], key=result_key(self._id))
         self.run.journal.keep(self.call, Recorded(outcome=outcome, attempt=self.attempt))
-        self.run.journal.forget_inside(self.call)
+        self.run.journal.forget_inside(self._id)
         return _value(encoded, self.options)
 
 

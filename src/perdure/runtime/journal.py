@@ -115,10 +115,10 @@ class Journal:
         if call.parent:
             self._inside.setdefault(call.parent, {})[call.id] = replace(found, failure=None)
 
-    def forget_inside(self, call: Call) -> None:
+    def forget_inside(self, call_id: bytes) -> None:
         """A call is recorded: nobody asks for what is inside it."""
-        self._inside.pop(call.id, None)
-        self.written.forget_inside(call.id)
+        self._inside.pop(call_id, None)
+        self.written.forget_inside(call_id)
 
     def _known(self, call_id: bytes) -> Recorded | None:
         newest = self._newest.pop(call_id, None)
@@ -225,7 +225,7 @@ class Journal:
         after_run: int | None = None,
     ) -> Appended:
         """Add entries under the lease, which is renewed by the way; raise `LeaseLostError` when it is another's."""
-        request = replace(self.request(key, patch, mark), after_run=after_run)
+        request = self.request(key, patch, mark, after_run)
         try:
             with self.at_work:
                 done = await self.engine.speak(self.key, entries, request)
@@ -238,12 +238,16 @@ class Journal:
         return done
 
     def request(
-        self, key: str | None = None, patch: ThreadPatch = NO_PATCH, mark: CheckpointMark | None = None
+        self,
+        key: str | None = None,
+        patch: ThreadPatch = NO_PATCH,
+        mark: CheckpointMark | None = None,
+        after_run: int | None = None,
     ) -> Request:
         """The circumstances of a write of this run."""
         if self.held.lost is not None:
             raise self.held.lost
         return Request(
             mark=mark, key=key, actor=self._actor, patch=patch, uid=self.uid, epoch=self.held.epoch,
-            renew_until=self._leases.until(),
+            renew_until=self._leases.by_the_way(self.held), after_run=after_run,
         )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -23,16 +22,21 @@ class Scope:
         self.free = False  # what is asked for next depends on more than the log tells, such as the state
         self._asked = 0
         self.settled = 0
-        self._equals: Counter[tuple[str, bytes]] = Counter()
+        self._equals: dict[tuple[str, bytes], int] = {}  # calls and writes so far
         self.writes = self._writes_over = 0
 
     def call(self, name: str, args: bytes, given: str = "") -> Call:
         """The next call. It is made before anything is awaited, so the order is that of the code."""
-        nth = self._equals[name, args]
-        self._equals[name, args] += 1
+        nth = self._nth(name, args)
         call = Call(self.run.calls_as, self.call_id, name, args, nth, self._asked, self.settled, given)
         self._asked += 1
         return call
+
+    def _nth(self, name: str, asked: bytes) -> int:
+        """How many equals there were before."""
+        nth = self._equals.get((name, asked), 0)
+        self._equals[name, asked] = nth + 1
+        return nth
 
     def settle(self) -> None:
         """A call is over."""
@@ -40,8 +44,7 @@ class Scope:
 
     def write(self, what: str, asked: bytes) -> Put:
         """The next write, made before anything is awaited."""
-        nth = self._equals[what, asked]
-        self._equals[what, asked] += 1
+        nth = self._nth(what, asked)
         content = shown(key_digest([self.run.calls_as, self.call_id, what, asked, nth]))
         alone = self._asked == self.settled and self.writes == self._writes_over
         put = Put(what, content, self.writes, alone, step_of(self.call_id))

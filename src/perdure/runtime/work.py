@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import lru_cache
+from types import FunctionType
 from typing import Any, Protocol
 
 from perdure.core.errors import InvalidInputError, PerdureError
@@ -69,13 +70,12 @@ class OnLoop:
             await asyncio.gather(*late, return_exceptions=True)
 
     async def call(self, job: Job, timeout: float | None, blocking: bool = False) -> Any:  # noqa: ASYNC109
+        if timeout is None:
+            return await _made(job, blocking)
         limit = asyncio.timeout(timeout)
         try:
             async with limit:
-                if blocking:
-                    return await in_thread(job)
-                made = job()
-                return await made if inspect.isawaitable(made) else made
+                return await _made(job, blocking)
         except TimeoutError as exc:
             if limit.expired() and not exc.args:
                 raise TimeoutError(f"no answer within {timeout:g} s") from exc
@@ -90,6 +90,13 @@ class OnLoop:
     def drive(self, work: Coroutine[Any, Any, Any]) -> Any:
         work.close()
         raise InvalidInputError("a durable plain function needs a synchronous run; make it async, or use run.step")
+
+
+async def _made(job: Job, blocking: bool) -> Any:
+    if blocking:
+        return await in_thread(job)
+    made = job()
+    return await made if inspect.isawaitable(made) else made
 
 
 class InPlace:
@@ -162,9 +169,16 @@ def _name_of(function: Callable[..., Any]) -> str:
     return "the function" if name == "<lambda>" else name
 
 
-@lru_cache(1024)
 def takes(function: Callable[..., Any], name: str) -> bool:
     """Whether a function has a parameter of this name."""
+    if type(function) is FunctionType and not vars(function):  # a lambda is another one at each call
+        code = function.__code__
+        return name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return _has_parameter(function, name)
+
+
+@lru_cache(1024)
+def _has_parameter(function: Callable[..., Any], name: str) -> bool:
     try:
         return name in inspect.signature(function).parameters
     except (TypeError, ValueError):

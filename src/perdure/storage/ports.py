@@ -183,7 +183,8 @@ def settle_together(answers: Sequence[Answer], results: Sequence[tuple[Any, Base
         for answer, result in zip(answers, results, strict=True):
             answer.set(*result)
 
-    answers[0].soon_from_elsewhere(settle)
+    for answer in answers[:1]:
+        answer.soon_from_elsewhere(settle)
 
 
 def outcome(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:

@@ -57,7 +57,7 @@ class Caller:
             ended = await asyncio.gather(*map(_to_its_end, work))
         results = _none_raised(ended)
         for place, _ in places:
-            run.journal.forget_inside(place)
+            run.journal.forget_inside(place.id)
         return results
 
     async def _one(self, run: Run, scope: Scope, turn: int, call: ToolCall) -> Message:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from perdure.core.checkpoint import CheckpointMark
-from perdure.core.writes import Write, accepted, checkpoint_row, stamped
+from perdure.core.writes import Write, accepted, checkpoint_row, continues, stamped
 from perdure.storage.mysql.dialect import SERVER_NOW
 from perdure.storage.mysql.literals import spelled
 from perdure.storage.mysql.phrases import BEGIN, COMMIT, Phrase, Phrases, link
@@ -27,7 +27,6 @@ from perdure.storage.sql.writing import Answer
 _MOVED_AT = 1  # where in the results the move of the head is
 _CHAIN = "UNHEX(SHA2(CONCAT(?, UNHEX(LPAD(HEX({at}), 16, '0')), ?), 256))"
 _MOVE = "UPDATE {thread} SET updated_at = LAST_INSERT_ID(GREATEST({now}, updated_at)), head_digest = {moved}, head = ?"
-# What changes with each entry, and all that can change without one.
 _AS_KNOWN = """ WHERE "row" = ? AND uid = ? AND head = ? AND head_digest = ? AND epoch = ?
   AND lease_owner <=> ? AND lease_until = ? AND wake_at <=> ? AND name_key IS NOT NULL"""
 _ENTRY = """INSERT INTO {entry}
@@ -52,13 +51,9 @@ class Continuing:
 
     def fits(self, write: Write, known: StoredThread | None) -> bool:
         """Whether the write is one entry on top of the known line, which admits it."""
-        if known is None or not write.is_plain or len(write.entries) != 1 or write.blobs or write.since is not None:
+        if known is None or len(write.entries) != 1 or write.blobs:
             return False
-        row = known.row
-        leased = row.lease_owner is not None
-        free = not leased if write.epoch is None else leased and write.epoch == row.epoch
-        known_run = write.after_run in (None, row.run)
-        return free and known_run and write.uid in (None, row.uid) and write.expected in (None, row.state_version)
+        return continues(known.row, write)
 
     def text(self, write: Write, known: StoredThread | None) -> bytes:
         """The whole transaction."""
@@ -71,7 +66,7 @@ class Continuing:
         changes, values = self._phrases.changes(write, 0, "updated_at")
         now = () if self._server_time else (write.micros,)
         yield BEGIN
-        yield self._move + changes + _AS_KNOWN, (*now, *chained, version, *values, *_as_known(known))
+        yield self._move + changes + _AS_KNOWN, (*now, *chained, version, *values, *known.as_known())
         yield self._entry, (known.place(version), *_entry_values(write, chained))
         if write.checkpoint is not None:
             yield self._mark, (known.place(version), *_mark_values(write.checkpoint, known))
@@ -84,11 +79,6 @@ class Continuing:
         after, entries = stamped(known.row, self._phrases.timed(write, results[_MOVED_AT].number))
         mark = checkpoint_row(known.row, after, write.checkpoint) if write.checkpoint else None
         return accepted(known.row, after, entries, mark), known.number
-
-
-def _as_known(known: StoredThread) -> Row:
-    row = known.row
-    return (known.number, row.uid, row.head, row.head_digest, row.epoch, row.lease_owner, row.lease_until, row.wake_at)
 
 
 def _entry_values(write: Write, chained: tuple[bytes, bytes]) -> Row:

@@ -34,41 +34,75 @@ class StoredThread(msgspec.Struct, frozen=True):
         """The row number of one of its versions."""
         return self.number * VERSIONS + version
 
+    def as_known(self) -> Row:
+        """What tells that the line is still this one: what changes with each entry, and all that can without one."""
+        row = self.row
+        return (
+            self.number, row.uid, row.head, row.head_digest, row.epoch, row.lease_owner, row.lease_until, row.wake_at
+        )  # fmt: skip
+
 
 _Moment = Annotated[int, msgspec.Meta(ge=0, le=MAX_MICROS)]
-_Line = tuple[
-    int, str, str, str, str, str | None, str | None, str, str, int, int, bytes, str | None, int, str | None, int,
-    int | None, int, str | None, int, _Moment, _Moment, str | None, int,
-]  # fmt: skip
+
+
+class _Line(msgspec.Struct, array_like=True, gc=False):
+    """The columns of the thread table, each of its type: `convert` would take a tuple's types apart at every row."""
+
+    number: int
+    uid: str
+    namespace: str
+    user: str
+    id: str
+    name: str | None
+    agent: str | None
+    tags: str
+    status: str
+    head: int
+    state_version: int
+    head_digest: bytes
+    last_checkpoint: str | None
+    epoch: int
+    lease_owner: str | None
+    lease_until: int
+    wake_at: int | None
+    attempts: int
+    parent_uid: str | None
+    parent_version: int
+    created: _Moment
+    updated: _Moment
+    metadata: str | None
+    run: int
 
 
 def thread_of(row: Row) -> StoredThread:
     """A line of the thread table; a column that holds something else raises, and the connection calls that damage."""
-    row = msgspec.convert(row, _Line, builtin_types=(bytes,))
-    line = ThreadRow(
-        key=ThreadKey(row[2], row[3], row[4]),
-        uid=row[1],
-        name=row[5],
-        agent=row[6],
-        tags=() if row[7] == "[]" else _tags(row[7]),
-        status=row[8],
-        head=row[9],
-        state_version=row[10],
-        head_digest=row[11],
-        last_checkpoint=row[12],
-        epoch=row[13],
-        lease_owner=row[14],
-        lease_until=row[15],
-        wake_at=row[16],
-        attempts=row[17],
-        parent_uid=row[18],
-        parent_version=row[19],
-        created=row[20],
-        updated=row[21],
-        metadata=from_json(row[22].encode()) if row[22] else b"",
-        run=row[23],
+    line = msgspec.convert(row, _Line, builtin_types=(bytes,))
+    return StoredThread(
+        line.number,
+        ThreadRow(
+            key=ThreadKey(line.namespace, line.user, line.id),
+            uid=line.uid,
+            name=line.name,
+            agent=line.agent,
+            tags=() if line.tags == "[]" else _tags(line.tags),
+            status=line.status,
+            head=line.head,
+            state_version=line.state_version,
+            head_digest=line.head_digest,
+            last_checkpoint=line.last_checkpoint,
+            epoch=line.epoch,
+            lease_owner=line.lease_owner,
+            lease_until=line.lease_until,
+            wake_at=line.wake_at,
+            attempts=line.attempts,
+            parent_uid=line.parent_uid,
+            parent_version=line.parent_version,
+            created=line.created,
+            updated=line.updated,
+            metadata=from_json(line.metadata.encode()) if line.metadata else b"",
+            run=line.run,
+        ),
     )
-    return StoredThread(row[0], line)
 
 
 def tags_text(tags: tuple[str, ...]) -> str:

@@ -89,11 +89,13 @@ SET head = ?, head_state_version = ?, run_version = ?, head_digest = ?, last_che
   updated_at = ?
 WHERE "row" = ?"""
 
-        # The head moves, if the line still is what this process knows: a save without reading it first.
+        # The head moves, if the line still is what this process knows: a save without reading it first. What changes
+        # with each entry is compared, and all that can change without one.
         self.MOVE_KNOWN_HEAD = f"""UPDATE {thread}
-SET head = ?, head_state_version = ?, run_version = ?, head_digest = ?, last_checkpoint = ?, updated_at = ?
-WHERE "row" = ? AND uid = ? AND head = ? AND head_digest = ? AND epoch = ? AND lease_owner IS NULL AND wake_at IS NULL
-  AND name_key IS NOT NULL"""
+SET head = ?, head_state_version = ?, run_version = ?, head_digest = ?, last_checkpoint = ?, lease_until = ?,
+  updated_at = ?
+WHERE "row" = ? AND uid = ? AND head = ? AND head_digest = ? AND epoch = ? AND lease_owner IS ? AND lease_until = ?
+  AND wake_at IS ? AND name_key IS NOT NULL"""
 
         # Everything of the line that a patch or a lease may change.
         self.PATCH_THREAD = f"""UPDATE {thread}

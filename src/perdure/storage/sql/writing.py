@@ -22,6 +22,7 @@ from perdure.core.writes import (
     accepted,
     admit,
     checkpoint_row,
+    continues,
     deleted,
     found_again,
     same_request,
@@ -33,6 +34,7 @@ from perdure.storage.sql.pruning import check_goal, check_plan, prune
 from perdure.storage.sql.reading import checkpoint_at, lineage, pieces, seams_of, thread, written_at
 from perdure.storage.sql.rows import (
     VERSIONS,
+    Row,
     StoredThread,
     checkpoint_values,
     entry_values,
@@ -56,23 +58,21 @@ async def append(tx: Transaction, write: Write, known: StoredThread | None = Non
 
 async def _append_to_known(tx: Transaction, write: Write, known: StoredThread) -> Appended | None:
     before = known.row
-    simple = write.idem_key is None and write.since is None and write.epoch is None and not write.patches
-    simple = simple and write.is_plain
-    if not simple or before.lease_owner is not None or before.wake_at is not None or not _fits(before, write):
+    if write.patches or not continues(before, write):
+        return None
+    if write.idem_key is not None and await tx.rows(tx.sql.ENTRY_BY_KEY, (known.number, write.idem_key)):
         return None
     after, entries = stamped(before, write)
-    head = (after.head, after.state_version, after.run, after.head_digest, after.last_checkpoint, after.updated)
-    guard = (known.number, before.uid, before.head, before.head_digest, before.epoch)
-    if not await tx.run(tx.sql.MOVE_KNOWN_HEAD, (*head, *guard)):
+    if not await tx.run(tx.sql.MOVE_KNOWN_HEAD, (*_head_values(after), *known.as_known())):
         return None
     mark = checkpoint_row(before, after, write.checkpoint) if write.checkpoint else None
     await _store(tx, StoredThread(known.number, after), write, entries, mark)
     return accepted(before, after, entries, mark)
 
 
-def _fits(row: ThreadRow, write: Write) -> bool:
-    """Whether the write builds on this very line; any doubt is for the full way to settle."""
-    return write.uid == row.uid and write.expected == row.state_version and write.after_run in (None, row.run)
+def _head_values(row: ThreadRow) -> Row:
+    head = (row.head, row.state_version, row.run, row.head_digest, row.last_checkpoint)
+    return (*head, row.lease_until, row.updated)
 
 
 async def append_slowly(tx: Transaction, write: Write) -> Answer:
@@ -174,11 +174,9 @@ async def keep_blob(tx: Transaction, stored: StoredThread, blob: Blob | CopiedBl
 
 async def move(tx: Transaction, stored: StoredThread, *, patch: bool) -> None:
     """Move the head of a thread, and the rest of its line with `patch`."""
-    row = stored.row
-    head = (row.head, row.state_version, row.run, row.head_digest, row.last_checkpoint)
-    await tx.run(tx.sql.MOVE_HEAD, (*head, row.lease_until, row.updated, stored.number))
+    await tx.run(tx.sql.MOVE_HEAD, (*_head_values(stored.row), stored.number))
     if patch:
-        await tx.run(tx.sql.PATCH_THREAD, patch_values(stored.number, row))
+        await tx.run(tx.sql.PATCH_THREAD, patch_values(stored.number, stored.row))
 
 
 LineChange = Callable[[ThreadRow, int], ThreadRow]  # given by how much the caller's clock is slow

@@ -77,6 +77,8 @@ class Connection:
         self._synchronous = synchronous
         self._raw: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None  # device and inode of the file, once it was opened
+        self._waits = True  # for other processes, as a new connection does
+        self._leaves_wal = False
 
     def raw(self) -> sqlite3.Connection:
         """The driver's connection."""
@@ -98,12 +100,15 @@ class Connection:
         try:
             _use_wal(raw, self._busy_timeout)
             raw.execute(f"PRAGMA synchronous = {self._synchronous}")
+            if self._leaves_wal:
+                raw.execute("PRAGMA wal_autocheckpoint = 0")
             raw.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()  # makes the WAL file
             _sync_folder(self.path)
             self._file = self._file or _identity(self.path)
         except BaseException:
             raw.close()
             raise
+        self._waits = True
         return raw
 
     def transact(self, job: Job[T], begin: str) -> T:
@@ -128,7 +133,9 @@ class Connection:
             raw = self.raw()
             if _identity(self.path) != self._file:
                 return None
-            raw.execute("PRAGMA busy_timeout = 0")
+            if self._waits:
+                raw.execute("PRAGMA busy_timeout = 0")
+                self._waits = False
             raw.execute(BEGIN_WRITE)
             outcomes = [_apart(raw, job) for job in jobs]
         except (sqlite3.Error, _WroteBeforeRefusal):
@@ -140,6 +147,17 @@ class Connection:
         """Make a staged transaction durable."""
         try:
             self.raw().execute("COMMIT")
+        except BaseException as exc:
+            raise self._undone(exc) from exc.__cause__
+
+    def leave_wal(self) -> None:
+        """Commits do not copy the WAL into the database any more: somebody else calls `copy_wal`."""
+        self._leaves_wal = True
+
+    def copy_wal(self) -> None:
+        """Copy as much of the WAL as nobody reads into the database, so that its room is used again."""
+        try:
+            self.raw().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         except BaseException as exc:
             raise self._undone(exc) from exc.__cause__
 
@@ -163,6 +181,7 @@ class Connection:
     def wait_for_others(self) -> None:
         """From here on a transaction waits while another process writes."""
         self.raw().execute(f"PRAGMA busy_timeout = {int(self._busy_timeout * 1000)}")
+        self._waits = True
 
     def _undone(self, exc: BaseException) -> BaseException:
         """Roll back, and return the error in our words. After an input or output error the file is opened anew."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
 from perdure.core.errors import StorageClosedError
@@ -12,6 +13,7 @@ from perdure.core.ports import Telemetry
 from perdure.storage.ports import Answer, Worker, check_usable, outcome, pause_in_place, pause_on_loop, settle_together
 from perdure.storage.sql.transactions import Job, T, Transaction
 from perdure.storage.sqlite.connection import BEGIN_READ, BEGIN_WRITE, Connection, Outcome
+from perdure.storage.sqlite.pace import Pace, Upkeep
 
 _GROUP = 128  # writes that share one commit at most
 
@@ -67,8 +69,8 @@ class GroupPort:
     """Transactions of asynchronous callers: those that wait together are committed together.
 
     A group is worked through on the event loop, which takes microseconds, and its commit with the sync to disk goes to
-    a thread; what arrives meanwhile is the next group. Handing every statement to a thread would make the two fight for
-    the interpreter. Reads go to a connection and a thread of their own.
+    a thread, unless the disk is quick (`Pace`); what arrives meanwhile is the next group. Handing every statement to a
+    thread would make the two fight for the interpreter. Reads go to a connection and a thread of their own.
     """
 
     def __init__(self, open_connection: Open, telemetry: Telemetry) -> None:
@@ -82,6 +84,9 @@ class GroupPort:
         ] = {}  # what waits, by event loop: a loop that ends takes only its own along
         self._turn = threading.Lock()  # one loop at a time touches the writing connection; never held during a sync
         self._under_way = 0  # groups the writer has not finished
+        self._pace = Pace()
+        self._upkeep = Upkeep(self._writing.path)
+        self._writing.leave_wal()
 
     async def write(self, job: Job[T]) -> T:
         check_usable(self._writing.path, self._pid, self._closed)
@@ -118,8 +123,22 @@ class GroupPort:
         outcomes, failure = (None, None) if self._under_way else outcome(lambda: self._writing.stage(jobs))
         if failure is not None:
             self._refuse(group, failure)
-            return
-        self._send(group, self._commit(outcomes) if outcomes is not None else self._one_by_one(jobs))
+        elif outcomes is None:
+            self._send(group, self._one_by_one(jobs))
+        elif self._pace.is_quick:
+            self._commit_here(group, outcomes)
+        else:
+            self._send(group, self._commit(outcomes))
+
+    def _commit_here(self, group: list[Waiting], outcomes: list[Outcome]) -> None:
+        """On the event loop of the group."""
+        found, error = outcome(self._commit(outcomes))
+        for (_, answer), result in zip(group, self._told(group, found, error), strict=True):
+            answer.set(*result)
+        if self._upkeep.note(len(group)):
+            self._send([], self._copy_wal)
+        elif (loop := group[0][1].loop) in self._lanes:  # more than a group can hold
+            group[0][1].soon(lambda: self._begin(loop))
 
     def _send(self, group: list[Waiting], work: Callable[[], list[Outcome]]) -> None:
         self._under_way += 1
@@ -132,10 +151,16 @@ class GroupPort:
 
     def _commit(self, outcomes: list[Outcome]) -> Callable[[], list[Outcome]]:
         def work() -> list[Outcome]:
+            began = perf_counter()
             self._writing.commit()
+            self._pace.note(perf_counter() - began)
             return outcomes
 
         return work
+
+    def _copy_wal(self) -> list[Outcome]:
+        self._writing.copy_wal()
+        return []
 
     def _one_by_one(self, jobs: list[Job[Any]]) -> Callable[[], list[Outcome]]:
         def work() -> list[Outcome]:
@@ -146,15 +171,24 @@ class GroupPort:
 
     def _finish(self, group: list[Waiting], found: Any, error: BaseException | None) -> None:
         """On the writer's thread, after the commit: tell everybody, and begin the next group on its event loop."""
-        self._telemetry.count("perdure.sqlite.commits", 1)
-        self._telemetry.count("perdure.sqlite.grouped_writes", len(group))
-        results = [(None, error)] * len(group) if error is not None else found
+        results = self._told(group, found, error)
         with self._turn:
             self._under_way -= 1
+            if self._upkeep.note(len(group)) and not self._closed:
+                self._send([], self._copy_wal)
         settle_together([answer for _, answer in group], results)
         for loop, lane in list(self._lanes.items()):
             for _, answer in lane[:1]:
                 answer.soon_from_elsewhere(lambda loop=loop: self._begin(loop))
+
+    def _told(self, group: list[Waiting], found: Any, error: BaseException | None) -> list[Outcome]:
+        """What each of a group is told after its commit."""
+        if group:
+            self._telemetry.count("perdure.sqlite.commits", 1)
+            self._telemetry.count("perdure.sqlite.grouped_writes", len(group))
+        elif error is not None:
+            self._telemetry.log("warning", "the WAL could not be copied into the database", error=str(error))
+        return [(None, error)] * len(group) if error is not None else found
 
     async def disk_bytes(self) -> int:
         return disk_bytes(self._reading.path)

@@ -1,0 +1,62 @@
+"""Where a commit of asynchronous callers is made, and when the WAL is copied into the database."""
+
+from __future__ import annotations
+
+import os
+
+_QUICK = 0.0005  # seconds of a commit: less than an event loop takes for a few callbacks
+_TRUST = 16  # quick commits in a row before one is made in place
+_DOUBT = 256  # … and after one that was not
+_WRITES = 256  # writes between two copies of the WAL: about the 1000 pages after which SQLite does it by itself
+_LOOK = 8  # writes between two looks at the size of the WAL
+_LARGE = 4 * 1024 * 1024  # bytes of a WAL that may be there without having grown
+
+
+class Pace:
+    """Whether the disk is so quick that a commit is made on the event loop.
+
+    Handing it to a thread and being told of its end takes a tenth of a millisecond, as long as the commit itself on
+    such a disk. A disk that is slow, if only once, has the thread wait for it from then on, until it has been quick
+    for a while: an event loop is held up for one commit in hundreds at most.
+    """
+
+    def __init__(self) -> None:
+        self._missing = _TRUST
+
+    @property
+    def is_quick(self) -> bool:
+        return not self._missing
+
+    def note(self, seconds: float) -> None:
+        """A commit took so long."""
+        if seconds > _QUICK:
+            self._missing = _DOUBT
+        elif self._missing:
+            self._missing -= 1
+
+
+class Upkeep:
+    """Counts writes: SQLite itself copies the WAL within a commit, which would hold up the event loop for it."""
+
+    def __init__(self, path: str) -> None:
+        self._wal = f"{path}-wal"
+        self._size = _LARGE
+        self._writes = 0
+
+    def note(self, writes: int) -> bool:
+        """So many writes were committed; say whether it is time."""
+        before, self._writes = self._writes, self._writes + writes
+        looks = before // _LOOK != self._writes // _LOOK
+        if self._writes < _WRITES and not (looks and self._grew()):
+            return False
+        self._writes = 0
+        return True
+
+    def _grew(self) -> bool:
+        """Large values fill it sooner than their number tells. What is there is written over once it was copied."""
+        try:
+            size = os.stat(self._wal).st_size
+        except OSError:
+            return False
+        known, self._size = self._size, max(self._size, size)
+        return size > known
