@@ -89,6 +89,14 @@ IN_SQL: dict[str, tuple[Plant, str]] = {
     "snapshot bound dropped": (storages.sql_restores_the_future, FUTURE),
     "parents freed too early": (storages.sql_frees_parents_at_once, "outlives"),
 }
+# In the save of somebody who saw the line last, on SQLite. What changes together is left out together.
+ON_KNOWN_SQLITE_LINES: dict[str, tuple[Plant, str]] = {
+    "another head is moved": (storages.known_line_is_any_line("head", "head_digest"), "known or once"),
+    "a late run writes": (storages.known_line_is_any_line("epoch", "lease_owner", "lease_until"), "late_writer"),
+    "a run that gave up writes": (storages.known_line_is_any_line("lease_owner", "lease_until"), "late_writer"),
+    "the lease is cut short": (storages.known_line_is_any_line("lease_until"), "cut_short"),
+    "the lease is not renewed": (storages.known_lease_is_not_renewed, "renews_the_lease"),
+}
 # In the rules of rewinds and prunes.
 IN_SEAMS: dict[str, Fault] = {
     "forks not needed": Fault(prunes.no_fork_is_looked_for, "", FORKS),
@@ -152,6 +160,7 @@ FAULTS: dict[str, Fault] = {
         f"values of records not held: {each}": _on(each, prunes.values_of_records_are_not_held, "records_refer_to")
         for each in ("memory", "sqlite")
     },
+    **{f"{name}: known line of sqlite": _on("sqlite", *fault) for name, fault in ON_KNOWN_SQLITE_LINES.items()},
     **{f"{name}: known line": _on("postgres", *fault) for name, fault in ON_KNOWN_LINES.items()},
     **{f"{name}: any line": _on("postgres", *fault) for name, fault in ON_ANY_LINE.items()},
 }

@@ -8,8 +8,11 @@ leaving those out is no fault.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 from perdure.storage.postgres import saving
+from perdure.storage.postgres.dialect import dialect
+from perdure.storage.sql.statements import Statements
 from tests.mutants.planting import Plant
 
 MOVE, JUDGE = "move", "judge"
@@ -20,14 +23,26 @@ def _changed(which: str, old: str, new: str) -> Plant:
 
     def plant() -> None:
         number: Callable[[str], saving.Statement] = saving._numbered
+        changed: list[str] = []
 
         def otherwise(text: str) -> saving.Statement:
             is_it = which == (JUDGE if "AS verdict" in text else MOVE)
+            changed.extend([text] if is_it and old in text else [])
             return number(text.replace(old, new) if is_it else text)
 
         saving._numbered = otherwise
+        _write_all()
+        assert changed, f"no statement says {old!r}: the fault is not planted"
 
     return plant
+
+
+def _write_all() -> None:
+    """Every statement there is, once."""
+    texts = saving.Saving(Statements(dialect("perdure", "string")), server_time=False)
+    for in_run, has_key, has_mark, changes in product((True, False), repeat=4):
+        texts.move(in_run, has_key, has_mark, changes)
+        texts.judge(has_key, has_mark)
 
 
 def move(old: str, new: str) -> Plant:
@@ -45,21 +60,24 @@ def never(condition: str) -> Plant:
     return judge(f"WHEN {condition}", f"WHEN false AND {condition}")
 
 
-MOVED_CHAIN = "sha256(head_digest || int8send(head + 1) || int8send(greatest(now, updated_at)) || :rest || :digest)"
-JUDGED_CHAIN = "sha256(j.head_digest || int8send(j.head + 1) || int8send(j.moment) || :rest || :digest)"
+MOMENT = "greatest(:micros::bigint, updated_at)"
+MOVED_CHAIN = f"sha256(head_digest || int8send(head + 1) || int8send({MOMENT}) || :rest1 || :digest1)"
+JUDGED_CHAIN = "sha256(j.head_digest || int8send(j.head + 1) || int8send(j.moment) || :rest1 || :digest1)"
 # What is broken, and words of the tests of the contract that have to notice.
 ON_KNOWN_LINES: dict[str, tuple[Plant, str]] = {
     "another head is moved": (move("head = :head", "head >= 0"), "known"),
     "a deleted line is moved": (move("name_key IS NOT NULL", "true"), "forks_still_need"),
     "a late run writes": (move("epoch = :epoch AND", ""), "late_writer"),
     "a run that gave up writes": (move("AND lease_owner IS NOT NULL", ""), "late_writer"),
-    "a run holds nobody back": (move("(lease_owner IS NULL OR lease_until <= now)", "true"), "waits_for_the_run"),
-    "a run ends a moment early": (move("lease_until <= now", "lease_until <= now + 1"), "waits_for_the_run"),
+    "a run holds nobody back": (move("epoch = :epoch AND name_key IS NOT NULL AND lease_owner IS NULL", "true"), "run"),
     "chain not computed": (move(MOVED_CHAIN, "head_digest"), "chain_digest"),
-    "time goes back": (move("greatest(now, updated_at)", "now"), "times_of_a_known"),
+    "time goes back": (move(MOMENT, ":micros::bigint"), "times_of_a_known"),
     "the lease is not renewed": (move("greatest(lease_until, :until)", "lease_until"), "renews_the_lease"),
     "the lease is cut short": (move("greatest(lease_until, :until)", ":until"), "renews_the_lease"),
-    "messages change the state": (move("WHEN :changes::boolean", "WHEN true"), "changes_no_state"),
+    "messages change the state": (
+        move("head_state_version = head_s", "head_state_version = head + 1 + 0 * head_s"),
+        "no_state",
+    ),
     "the last checkpoint stays": (move("last_checkpoint = :mark", "last_checkpoint = NULL"), "follow_each_other"),
     "the parent is dropped": (move("coalesce(:mark_parent, :last_mark)", ":mark_parent"), "follow_each_other"),
     "a given parent is dropped": (move("coalesce(:mark_parent, :last_mark)", ":last_mark"), "follow_each_other"),

@@ -14,7 +14,7 @@ from perdure.storage.sql import doubts
 from perdure.storage.sql import reading as sql_reading
 from perdure.storage.sql import writing as sql_writing
 from perdure.storage.sqlite import connection
-from tests.mutants.planting import replace, restate, with_changes
+from tests.mutants.planting import Plant, replace, restate, with_changes
 
 NO_USER = (r"t\.user_id = (\S+)", r"(\1 || '') IS NOT NULL")
 NOTHING = ("WHERE", "WHERE 1 = 0 AND")
@@ -45,6 +45,16 @@ def memory_forgets_retries() -> None:
 
 def file_forgets_retries() -> None:
     file_writing._retried = lambda log, write: None
+
+
+def known_line_is_any_line(*columns: str) -> Plant:
+    """Conditions on the line that a process knows are left out; their values are bound all the same."""
+    which = "|".join(columns)
+    return lambda: restate("MOVE_KNOWN_HEAD", rf"AND ({which}) (=|IS) \?", "AND coalesce(?, 1) IS NOT NULL")
+
+
+def known_lease_is_not_renewed() -> None:
+    restate("MOVE_KNOWN_HEAD", r"lease_until = \?,", "lease_until = coalesce(lease_until, ?),")
 
 
 def sql_forgets_retries() -> None:

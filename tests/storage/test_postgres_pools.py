@@ -18,7 +18,7 @@ import pytest
 from perdure import Perdure, sync
 from perdure.core.errors import InvalidInputError, StorageUnavailableError
 from perdure.storage.postgres.store import PostgresStorage
-from perdure.storage.postgres.wires import PsycopgWire
+from perdure.storage.postgres.wires import Lender, PsycopgWire
 from perdure.testing.clock import ManualClock
 from perdure.testing.scribe import THREAD, Scribe
 from perdure.testing.servers import PgBouncer, PostgresServer, require
@@ -101,15 +101,17 @@ async def test_a_pooler_that_mixes_up_prepared_statements_is_found_out(storage: 
     assert [entry.version for entry in await storage.entries(THREAD)] == list(range(1, made + 1))
 
 
-async def test_no_two_connections_have_a_statement_of_the_same_name(url: str) -> None:
+@pytest.mark.parametrize("ours", [False, True])
+async def test_no_two_connections_have_a_statement_of_the_same_name(url: str, ours: bool) -> None:
     """Behind a pooler, another client's statement of the same name would be run with our values, without an error."""
-    names: set[bytes] = set()
+    names: set[str] = set()
     for _ in range(3):
         with psycopg.connect(url, autocommit=True) as connection:
-            wire = PsycopgWire(connection, True, False)
-            for _ in range(8):  # psycopg prepares what it has seen a few times
+            wire = PsycopgWire(connection, True, Lender(None, ours))
+            for _ in range(8):  # what was seen a few times is prepared
                 await wire.rows("SELECT $1::int", (1,))
-            names |= set(connection._prepared._names.values())
+            found = connection.execute("SELECT name FROM pg_prepared_statements").fetchall()
+            names |= {name for (name,) in found}
     assert len(names) == 3
 
 

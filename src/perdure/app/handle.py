@@ -70,7 +70,8 @@ class Handle:
 
     async def _found(self) -> ThreadKey:
         """The key, with the user filled in where the caller named none and exactly one has this id."""
-        await self._parts.ready()
+        if not self._parts.is_ready:
+            await self._parts.ready()
         if not self._resolved:
             rows = await self._parts.storage.find(self._key.namespace, self._key.id)
             if len(rows) > 1:

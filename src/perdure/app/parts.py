@@ -89,7 +89,7 @@ class Parts:
         self._lease_ttl = float(options.get("lease_ttl", 30.0))
         self._baton = baton
         self._migrate: Migrate = migrate
-        self._ready = False
+        self.is_ready = False
 
     @cached_property
     def points(self) -> Points:
@@ -182,9 +182,9 @@ class Parts:
 
     async def ready(self) -> None:
         """Set the storage up at its first use."""
-        if not self._ready:
+        if not self.is_ready:
             await self.storage.setup(self._migrate)
-            self._ready = True
+            self.is_ready = True
 
     async def finish(self) -> None:
         """Give what is done beside runs, such as telling people, a moment to end; it is made up for otherwise."""

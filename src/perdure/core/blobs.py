@@ -26,7 +26,7 @@ _REFERENCE = re.compile(rb"\xc7\x20%c(?=(.{32}))" % zoo.BLOB, re.DOTALL)  # an e
 
 def extract(data: bytes) -> tuple[bytes, list[Blob]]:
     """Replace every text or byte string over 64 KB by a reference; return what is left and what was taken out."""
-    if not may_have_large(Raw(data)):
+    if len(data) <= LIMIT or not may_have_large(Raw(data)):
         return data, []
     taken: dict[bytes, Blob] = {}
     left = _encode(_without_large(_open(data), taken))

@@ -52,13 +52,12 @@ class Change:
     def __init__(
         self, set: Mapping[Any, object], append: Mapping[Any, Sequence[object]], delete: Iterable[Any]
     ) -> None:
-        self._sets = [(path, Raw(encode(value, at=path))) for path, value in _parsed(set)]
-        self._appends = [
-            (path, [Raw(encode(item, at=(*path, at))) for at, item in enumerate(_items(path, items))])
-            for path, items in _parsed(append)
-        ]
-        self._deletes = [steps.parse(path) for path in _paths(delete)]
-        _refuse_overlap([path for path, _ in (*self._sets, *self._appends)] + self._deletes)
+        sets, appends = _parsed(set), _parsed(append)
+        self._sets = [(path, Raw(encode(value, at=path))) for path, value in sets]
+        self._appends = [(path, _encoded(path, items)) for path, items in appends]
+        self._deletes = [steps.parse(path) for path in _paths(delete)] if delete else []
+        if len(sets) + len(appends) + len(self._deletes) > 1:
+            _refuse_overlap([*(path for path, _ in sets), *(path for path, _ in appends), *self._deletes])
 
     @property
     def commutes(self) -> bool:
@@ -140,15 +139,14 @@ def _parsed(given: Mapping[Any, Any]) -> list[tuple[Path, Any]]:
     return [(steps.parse(path), value) for path, value in given.items()]
 
 
-def _items(path: Path, items: object) -> Sequence[object]:
+def _encoded(path: Path, items: object) -> list[Raw]:
     if not isinstance(items, list | tuple):
         raise InvalidPathError(show(path)[1:], "needs a list of items to append")
-    return items
+    given: Sequence[object] = items
+    return [Raw(encode(item, at=(*path, at))) for at, item in enumerate(given)]
 
 
 def _refuse_overlap(paths: list[Path]) -> None:
-    if len(paths) < 2:
-        return
     taken = set(paths)
     for path in paths:
         for depth in range(1, len(path)):

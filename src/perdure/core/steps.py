@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from perdure.core.errors import InvalidPathError, NestingTooDeepError
 from perdure.core.plain import MAX_DEPTH
@@ -13,6 +14,15 @@ Path = tuple[Step, ...]
 
 def parse(path: object) -> Path:
     """Read `"context.city"` or `("context", "a.b", 3)`; raise `InvalidPathError` for anything else."""
+    return _text_parsed(path) if type(path) is str else _checked(path)
+
+
+@lru_cache(4096)  # programs name the same few places again and again
+def _text_parsed(path: str) -> Path:
+    return _checked(path)
+
+
+def _checked(path: object) -> Path:
     parsed = _parsed(path)
     if len(parsed) >= MAX_DEPTH:
         raise NestingTooDeepError(show(parsed[:8]).removeprefix(".") + "…", MAX_DEPTH)

@@ -130,6 +130,29 @@ def renew(limit: asyncio.Timeout, seconds: float) -> None:
     limit.reschedule(asyncio.get_running_loop().time() + seconds)
 
 
+async def stirred(fd: int, seconds: float | None, *, writing: bool = False) -> bool:
+    """Wait until there is something to read, or with `writing` room to write; False when so long nothing happened."""
+    loop = asyncio.get_running_loop()
+    happened: asyncio.Future[bool] = loop.create_future()
+    timer = None if seconds is None else loop.call_later(seconds, _set, happened, False)
+    loop.add_reader(fd, _set, happened, True)
+    if writing:
+        loop.add_writer(fd, _set, happened, True)
+    try:
+        return await happened
+    finally:
+        loop.remove_reader(fd)
+        if writing:
+            loop.remove_writer(fd)
+        if timer is not None:
+            timer.cancel()
+
+
+def _set(happened: asyncio.Future[bool], value: bool) -> None:
+    if not happened.done():
+        happened.set_result(value)
+
+
 async def pause_anywhere(seconds: float) -> None:
     """Sleep on the event loop that runs on this thread, or else in place; for a storage without a port."""
     try:

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any
 from weakref import ref
 
-from perdure.storage.sql.retrying import no_answer
+from perdure.storage.postgres.direct import given_up
 
 # Seconds: a wait that ends sooner has heard something, else psycopg woke us (every 0.1 s). What psycopg itself says is
 # no help: before 3.2.13 it says that there is something to read, also when there is not.
@@ -49,14 +49,6 @@ def _ending(connection: Any, waits: Any, seconds: float) -> Generator[Any, Any, 
             if now - asked < _WAKES:
                 heard = now
             elif now - heard > seconds:
-                raise _given_up(connection, seconds)
+                raise given_up(connection.pgconn, seconds)
     except StopIteration as done:
         return done.value
-
-
-def _given_up(connection: Any, seconds: float) -> Exception:
-    """The error; the connection is closed at once, so that not even a ROLLBACK waits for it again."""
-    from psycopg import OperationalError
-
-    connection.pgconn.finish()
-    return OperationalError(no_answer(seconds))

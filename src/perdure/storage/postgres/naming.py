@@ -18,6 +18,10 @@ def name_apart(connection: Any) -> None:
     """Have psycopg number the statements of a connection from somewhere that no other connection does."""
     names = getattr(connection, "_prepared", None)
     if names is not None and names._prepared_idx < _NUMBERED:
-        # A pooler gives every client a random number for the server's process.
-        process = connection.pgconn.backend_pid & 0xFFFFFFFF
-        names._prepared_idx = (process << 96) | (id(names) & 0xFFFFFFFF) << 64 | time.monotonic_ns() | _NUMBERED
+        names._prepared_idx = number_apart(connection.pgconn) | _NUMBERED
+
+
+def number_apart(libpq: Any) -> int:
+    """A number that is given to no other connection."""
+    process = libpq.backend_pid & 0xFFFFFFFF  # a pooler gives every client a random one
+    return (process << 96) | (id(libpq) & 0xFFFFFFFF) << 64 | time.monotonic_ns()

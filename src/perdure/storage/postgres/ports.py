@@ -15,7 +15,7 @@ from perdure.storage.postgres.kept import Kept
 from perdure.storage.postgres.limits import limit, unlimit
 from perdure.storage.postgres.options import CONNECTING, Options, connection_arguments
 from perdure.storage.postgres.refusals import Refusals, connections_in_place, connections_on_loop
-from perdure.storage.postgres.wires import AsyncpgWire, AsyncPsycopgWire, PsycopgWire, Wire
+from perdure.storage.postgres.wires import AsyncpgWire, AsyncPsycopgWire, Lender, PsycopgWire, Wire
 
 _UNHEARD = logging.NullHandler()
 _ATTEMPT = 1.0  # a pool that has nothing to lend is asked again after this long, so that it tries to connect anew
@@ -26,6 +26,10 @@ class Pool(Protocol):
 
     prepare: bool
     refusals: Refusals
+
+    def at_hand(self) -> Any:
+        """A connection that is lent without a question, or None."""
+        ...
 
     async def get(self, seconds: float) -> Wire: ...
 
@@ -83,6 +87,8 @@ def driver() -> Any:
 class GivenInPlacePool:
     """A `ConnectionPool` of psycopg, used in place."""
 
+    _ours = False
+
     def __init__(self, options: Options) -> None:
         self.prepare = options.prepare
         self.refusals = Refusals()
@@ -90,13 +96,16 @@ class GivenInPlacePool:
         self._closes = options.close_pool
         self._call_timeout = options.call_timeout
 
+    def at_hand(self) -> Any:
+        return None
+
     async def get(self, seconds: float) -> PsycopgWire:
         connection = self._pool.getconn(min(seconds, _ATTEMPT))
         limit(connection, self._call_timeout)
         borrowed = not connection.autocommit
         if borrowed:
             connection.autocommit = True
-        return PsycopgWire(connection, self.prepare, borrowed)
+        return PsycopgWire(connection, self.prepare, Lender(self._call_timeout, self._ours, borrowed))
 
     async def put(self, wire: PsycopgWire) -> None:
         if wire.borrowed:
@@ -118,6 +127,8 @@ class GivenInPlacePool:
 class InPlacePool(GivenInPlacePool):
     """A pool of our own for synchronous callers; opened by the first call, which is told the server's own words."""
 
+    _ours = True
+
     def __init__(self, url: str, options: Options) -> None:
         psycopg = driver()
         from psycopg_pool import ConnectionPool
@@ -133,10 +144,10 @@ class InPlacePool(GivenInPlacePool):
         self._closes = True
         self._kept = Kept()
 
+    def at_hand(self) -> Any:
+        return self._kept.take()
+
     async def get(self, seconds: float) -> PsycopgWire:
-        kept = self._kept.take()
-        if kept is not None:
-            return kept
         if self._pool.closed:
             self._connect().close()
             self._pool.open()
@@ -162,6 +173,8 @@ class InPlacePool(GivenInPlacePool):
 class GivenLoopPool:
     """An `AsyncConnectionPool` of psycopg."""
 
+    _ours = False
+
     def __init__(self, options: Options) -> None:
         self.prepare = options.prepare
         self.refusals = Refusals()
@@ -172,13 +185,16 @@ class GivenLoopPool:
     async def _pool(self) -> Any:
         return self._given
 
+    def at_hand(self) -> Any:
+        return None
+
     async def get(self, seconds: float) -> AsyncPsycopgWire:
         connection = await (await self._pool()).getconn(min(seconds, _ATTEMPT))
         limit(connection, self._call_timeout)
         borrowed = not connection.autocommit
         if borrowed:
             await connection.set_autocommit(True)
-        return AsyncPsycopgWire(connection, self.prepare, borrowed)
+        return AsyncPsycopgWire(connection, self.prepare, Lender(self._call_timeout, self._ours, borrowed))
 
     async def put(self, wire: AsyncPsycopgWire) -> None:
         if wire.borrowed:
@@ -200,6 +216,8 @@ class GivenLoopPool:
 class LoopPool(GivenLoopPool):
     """Pools of our own, one for each event loop that uses the storage."""
 
+    _ours = True
+
     def __init__(self, url: str, options: Options) -> None:
         super().__init__(options)
         self._psycopg = driver()
@@ -210,13 +228,15 @@ class LoopPool(GivenLoopPool):
         self._connections: WeakSet[Any] = WeakSet()
         self._kept: WeakKeyDictionary[asyncio.AbstractEventLoop, Kept] = WeakKeyDictionary()
 
-    async def get(self, seconds: float) -> AsyncPsycopgWire:
+    def at_hand(self) -> Any:
+        return self._kept_here().take()
+
+    def _kept_here(self) -> Kept:
         loop = asyncio.get_running_loop()
-        kept = self._kept.get(loop) or self._kept.setdefault(loop, Kept())
-        wire = kept.take()
-        if wire is not None:
-            return wire
-        with kept.waiting():
+        return self._kept.get(loop) or self._kept.setdefault(loop, Kept())
+
+    async def get(self, seconds: float) -> AsyncPsycopgWire:
+        with self._kept_here().waiting():
             return await super().get(seconds)
 
     async def put(self, wire: AsyncPsycopgWire) -> None:
@@ -313,6 +333,9 @@ class AsyncpgPool:
         self._pool = options.pool
         self._closes = options.close_pool
         self._call_timeout = options.call_timeout
+
+    def at_hand(self) -> Any:
+        return None
 
     async def get(self, seconds: float) -> AsyncpgWire:
         connection = await self._pool.acquire(timeout=min(seconds, CONNECTING))

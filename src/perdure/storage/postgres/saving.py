@@ -1,9 +1,9 @@
 """A save in one statement.
 
-On a line that this process knows, moving the head tells everything: if it still stands where it stood, nothing but the
-lease can have changed, and the answer is "moved" or nothing.
+On a line that this process knows, moving the head tells everything: if head and epoch still are what they were, nothing
+but the end of a lease can have changed, and the answer is the entry or nothing.
 
-    moved ──> added, marked
+    moved ──> marked, added
 
 Otherwise the line is locked and judged first:
 
@@ -18,35 +18,38 @@ the head moved (a conflict) or the key taken (a unique violation), and the slow 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from functools import cache
+from operator import itemgetter
 from typing import Any
 
 import msgspec
 
 from perdure.core.checkpoint import CheckpointRow
 from perdure.core.digest import header_rest
-from perdure.core.entries import STATE_KINDS
-from perdure.core.threads import ThreadRow
-from perdure.core.writes import Appended, Write, wakes
+from perdure.core.entries import ENTRY_SCHEMA, STATE_KINDS
+from perdure.core.threads import NO_PATCH, ThreadRow
+from perdure.core.writes import Appended, Write, continues, wakes
 from perdure.storage.sql.rows import Row, StoredThread, thread_of
 from perdure.storage.sql.statements import Statements
 
 SERVER_NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+# The same in all places of a statement. One that waited for another writer finds the head moved, and is made anew.
+STATEMENT_NOW = "(extract(epoch FROM statement_timestamp()) * 1000000)::bigint"
 
 _MOVE = """WITH moved AS (
   UPDATE {thread} AS line SET
     head = head + {count},
-    head_state_version = CASE WHEN :changes::boolean THEN head + {count} ELSE head_state_version END,
+    head_state_version = {state_version},
     head_digest = {chain},
     last_checkpoint = {last},
     lease_until = {lease},
-    updated_at = greatest(now, updated_at)
-  FROM (SELECT {now} AS now) AS clock
-  WHERE "row" = :row AND uid = :uid AND head = :head AND name_key IS NOT NULL AND {free}{unused}
-  RETURNING "row", head, head_digest, updated_at, epoch, lease_owner, lease_until, wake_at
+    updated_at = {moment}
+  WHERE "row" = :row AND head = :head AND epoch = :epoch AND name_key IS NOT NULL AND {free}{unused}
+  RETURNING "row", head, head_digest, updated_at, lease_until
 )"""
-_MOVED = """
-SELECT updated_at, head_digest, epoch, lease_owner, lease_until, wake_at FROM moved"""
+_MOVED = " RETURNING at, chain"
+_RENEWED = ", (SELECT lease_until FROM moved)"
 
 _JUDGE = """WITH line AS (
   SELECT *, {now} AS now FROM (SELECT * FROM {thread} WHERE name_key = :name FOR NO KEY UPDATE) AS locked
@@ -74,11 +77,10 @@ SELECT j.verdict, j.head_state_version, j.last_checkpoint, m.* FROM judged AS j
 LEFT JOIN (SELECT {columns} FROM moved) AS m ON true"""
 
 _LINK = "sha256({chain} || int8send({head} + {at}) || int8send({moment}) || :rest{at} || :digest{at})"
-_ADD = """, added{at} AS (
+_ADD = """
   INSERT INTO {entry} ("row", kind, at, actor, write_id, idem_key, request, "schema", payload_digest, chain, payload)
   SELECT m."row" * 4294967296 + m.head - {after}, :kind{at}, m.updated_at, :actor{at}, :write_id, {key},
-    :schema{at}, :digest{at}, {chain}, :payload{at} FROM moved AS m{judged}
-)"""
+    {schema}, :digest{at}, {chain}, :payload{at} FROM moved AS m{judged}"""
 _MARK = """, marked AS (
   INSERT INTO {checkpoint} ("row", id, thread, version, kind, status, note, agent, metadata, parent, at)
   SELECT m."row" * 4294967296 + m.head, :mark, m."row", coalesce(:mark_version, m.head), :mark_kind, :mark_status,
@@ -89,17 +91,16 @@ _USED = """EXISTS (SELECT 1 FROM {entry} AS e WHERE (e."row" >> 32) = line."row"
 _WITH_JUDGED = ", judged AS j"
 _JUDGED_LINE = ("j.head_digest", "j.head", "j.moment")
 _FEW = 4  # entries of one statement
+_ENTRY_NAMES = [
+    tuple(f"{name}{at}" for name in ("kind", "actor", "digest", "payload", "rest")) for at in range(1, _FEW + 1)
+]
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """A statement and the names of its values, in order."""
+    """A statement, and what takes its values from those by name."""
 
     text: str
-    names: tuple[str, ...]
-
-    def values(self, given: dict[str, Any]) -> Row:
-        """The values by their names, in order."""
-        return tuple([given[name] for name in self.names])
+    values: Callable[[dict[str, Any]], Row]  # the values by their names, in order
 
 
 class Saving:
@@ -113,13 +114,12 @@ class Saving:
 
     def fits(self, write: Write) -> bool:
         """Whether a write can be made this way: to a thread that is there, a few entries, and nothing besides."""
-        usual = write.uid is not None and _is_short(write) and not write.blobs and write.since is None
-        return usual and write.is_plain and not write.patches and not wakes(write) and write.after_run is None
+        usual = write.uid is not None and write.patch is NO_PATCH and not write.blobs and write.is_plain
+        return usual and write.since is None and write.after_run is None and _is_short(write) and not wakes(write)
 
     def fits_known(self, write: Write, known: StoredThread) -> bool:
         """Whether it builds on the line as this process knows it."""
-        row = known.row
-        return write.uid == row.uid and write.expected in (None, row.state_version) and write.key == row.key
+        return write.key == known.row.key and continues(known.row, write)
 
     def happens_once(self, write: Write) -> bool:
         """Whether its own conditions keep a write from happening twice.
@@ -130,24 +130,26 @@ class Saving:
         return write.idem_key is not None or (write.changes_state and write.expected is not None)
 
     @cache  # noqa: B019  # a handful of texts
-    def move(self, lease: str, has_key: bool, has_mark: bool, count: int = 1) -> Statement:
-        """For a line that is known. `lease` is whether a run writes ("run"), or a live one is waited for ("wait")."""
-        free = {
-            "run": "epoch = :epoch AND lease_owner IS NOT NULL",
-            "wait": "(lease_owner IS NULL OR lease_until <= now)",
-            "free": "true",
-        }
+    def move(self, in_run: bool, has_key: bool, has_mark: bool, changes: bool, count: int = 1) -> Statement:
+        """For a line that is known, and that a run writes to or nobody runs.
+
+        The number of its row says which thread it is: no other one ever gets it.
+        """
+        now = STATEMENT_NOW if self._now == SERVER_NOW else self._now
+        moment = f"greatest({now}, updated_at)"
         parts = {
-            "now": self._now,
+            "moment": moment,
             "last": ":mark" if has_mark else "last_checkpoint",
-            "lease": f"greatest(lease_until, {self._until.format(now='now')})" if lease == "run" else "lease_until",
-            "free": free[lease],
+            "lease": f"greatest(lease_until, {self._until.format(now=now)})" if in_run else "lease_until",
+            "free": "lease_owner IS NOT NULL" if in_run else "lease_owner IS NULL",
             "unused": f" AND NOT {_USED.format(**self._tables)}" if has_key else "",
+            "state_version": f"head + {count}" if changes else "head_state_version",
         }
-        chain = _chain("head_digest", "head", "greatest(now, updated_at)", count)
+        chain = _chain("head_digest", "head", moment, count)
         moved = _MOVE.format(**self._tables, **parts, count=count, chain=chain)
         mark = _MARK.format(**self._tables, parent="coalesce(:mark_parent, :last_mark)", judged="") if has_mark else ""
-        return _numbered(moved + self._added(count, ":before::bytea", ":head::bigint", "") + mark + _MOVED)
+        *others, last = self._added(count, ":before::bytea", ":head::bigint", "", has_key)
+        return _numbered(moved + _named(others) + mark + last + _MOVED + (_RENEWED if in_run else ""))
 
     @cache  # noqa: B019
     def judge(self, has_key: bool, has_mark: bool, count: int = 1) -> Statement:
@@ -162,24 +164,22 @@ class Saving:
         parent = {"parent": "coalesce(:mark_parent, j.last_checkpoint)", "judged": _WITH_JUDGED}
         mark = _MARK.format(**self._tables, **parent) if has_mark else ""
         answer = _JUDGED.format(columns=self._columns)
-        return _numbered(judged + self._added(count, "j.head_digest", "j.head", _WITH_JUDGED) + mark + answer)
+        added = self._added(count, "j.head_digest", "j.head", _WITH_JUDGED, has_key)
+        return _numbered(judged + _named(added) + mark + answer)
 
-    def _added(self, count: int, before: str, head: str, judged: str) -> str:
+    def _added(self, count: int, before: str, head: str, judged: str, has_key: bool) -> list[str]:
         """The entries, each with its link of the chain; the last link is the head's."""
         texts: list[str] = []
         for at in range(1, count + 1):
             chain = "m.head_digest" if at == count else _chain(before, head, "m.updated_at", at)
-            key = ":key, :request" if at == 1 else "NULL, NULL"
-            texts.append(
-                _ADD.format(
-                    **self._tables, at=at, after=count - at, key=key, chain=chain, judged="" if at == count else judged
-                )
-            )
-        return "".join(texts)
+            key = ":key, :request" if at == 1 and has_key else "NULL, NULL"
+            parts = {"key": key, "chain": chain, "judged": "" if at == count else judged, "schema": ENTRY_SCHEMA}
+            texts.append(_ADD.format(**self._tables, **parts, at=at, after=count - at))
+        return texts
 
     def moved(self, write: Write, known: StoredThread, row: Row) -> Appended:
         """The answer to a write that moved the head of a known line."""
-        updated, digest, epoch, owner, until, wake_at = row
+        updated, digest, *renewed = row
         before, head = known.row, known.row.head + len(write.entries)
         after = msgspec.structs.replace(
             before,
@@ -187,10 +187,7 @@ class Saving:
             state_version=head if write.changes_state else before.state_version,
             head_digest=digest,
             last_checkpoint=write.checkpoint.id if write.checkpoint else before.last_checkpoint,
-            epoch=epoch,
-            lease_owner=owner,
-            lease_until=until,
-            wake_at=wake_at,
+            lease_until=renewed[0] if renewed else before.lease_until,
             updated=updated,
         )
         return _appended(write, after, before.state_version, before.last_checkpoint)
@@ -206,25 +203,29 @@ class Saving:
 
 def values_of(write: Write, known: StoredThread | None) -> dict[str, Any]:
     """Everything a statement may ask for."""
-    changes, mark = write.changes_state, write.checkpoint
+    mark = write.checkpoint
     request = write.request if write.idem_key is not None else None
     given: dict[str, Any] = {
         "write_id": write.write_id, "key": write.idem_key, "request": request, "micros": write.micros,
-        "epoch": write.epoch, "until": write.renew_until, "changes": changes, "uid": write.uid,
-        "expected": write.expected, "waits": changes and not write.commutes,
+        "epoch": write.epoch, "until": write.renew_until,
     }  # fmt: skip
-    for at, entry in enumerate(write.entries, 1):
-        key, asked = (write.idem_key, request) if at == 1 else (None, None)
-        given |= {
-            f"kind{at}": entry.kind.value, f"actor{at}": entry.actor, f"schema{at}": entry.schema,
-            f"digest{at}": entry.digest, f"payload{at}": entry.payload,
-            f"rest{at}": header_rest(entry, write.write_id, key, asked),
-        }  # fmt: skip
+    for at, entry in enumerate(write.entries):
+        key, asked = (write.idem_key, request) if at == 0 else (None, None)
+        rest = header_rest(entry, write.write_id, key, asked)
+        values = (entry.kind.value, entry.actor, entry.digest, entry.payload, rest)
+        given.update(zip(_ENTRY_NAMES[at], values, strict=True))
     if known is not None:
         row = known.row
-        given |= {"row": known.number, "head": row.head, "before": row.head_digest, "last_mark": row.last_checkpoint}
+        given |= {
+            "row": known.number, "head": row.head, "epoch": row.epoch, "before": row.head_digest,
+            "last_mark": row.last_checkpoint,
+        }  # fmt: skip
     else:
-        given["name"] = bytes.fromhex(write.key.digest())
+        changes = write.changes_state
+        given |= {
+            "name": bytes.fromhex(write.key.digest()), "uid": write.uid, "expected": write.expected,
+            "changes": changes, "waits": changes and not write.commutes,
+        }  # fmt: skip
     if mark is not None:
         given |= {
             "mark": mark.id, "mark_version": mark.version, "mark_kind": mark.kind, "mark_status": mark.status,
@@ -234,14 +235,15 @@ def values_of(write: Write, known: StoredThread | None) -> dict[str, Any]:
     return given
 
 
-def lease_of(write: Write) -> str:
-    """What a write asks of the lease."""
-    return "run" if write.epoch is not None else "wait" if write.changes_state and not write.commutes else "free"
-
-
 def _is_short(write: Write) -> bool:
     """Whether it is so few entries that a statement is soon read, the last of which alone may change the state."""
-    return len(write.entries) <= _FEW and not any(entry.kind in STATE_KINDS for entry in write.entries[:-1])
+    entries = write.entries
+    return len(entries) <= _FEW and STATE_KINDS.isdisjoint([entry.kind for entry in entries[:-1]])
+
+
+def _named(added: Sequence[str]) -> str:
+    """Entries as parts of a statement that goes on after them."""
+    return "".join(f", added{at} AS ({text}\n)" for at, text in enumerate(added, 1))
 
 
 def _chain(before: str, head: str, moment: str, count: int) -> str:
@@ -259,7 +261,7 @@ def _numbered(text: str) -> Statement:
     def number(found: re.Match[str]) -> str:
         return f"${names.setdefault(found[1], len(names) + 1)}"
 
-    return Statement(re.sub(r"(?<!:):([a-z_]+[0-9]*)", number, text), tuple(names))
+    return Statement(re.sub(r"(?<!:):([a-z_]+[0-9]*)", number, text), itemgetter(*names))
 
 
 def _appended(write: Write, after: ThreadRow, before: int, parent: str | None) -> Appended:

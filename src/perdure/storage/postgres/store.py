@@ -15,7 +15,7 @@ from perdure.storage.contract import Migrate, Schema, Watch
 from perdure.storage.postgres.dialect import dialect
 from perdure.storage.postgres.options import Options, check, place_of
 from perdure.storage.postgres.ports import pool_for
-from perdure.storage.postgres.saving import Saving, lease_of, values_of
+from perdure.storage.postgres.saving import Saving, values_of
 from perdure.storage.postgres.snapshots import Snapshots
 from perdure.storage.postgres.transactions import PostgresPort
 from perdure.storage.postgres.watching import Announcer, Listening
@@ -123,7 +123,8 @@ class PostgresStorage(SqlStorage):
         """The save in one statement; None when it was refused."""
         has_key, has_mark, count = write.idem_key is not None, write.checkpoint is not None, len(write.entries)
         if known is not None and self._saving.fits_known(write, known):
-            statement = self._saving.move(lease_of(write), has_key, has_mark, count)
+            in_run, changes = write.epoch is not None, write.changes_state
+            statement = self._saving.move(in_run, has_key, has_mark, changes, count)
             rows = await self._port.save(statement.text, statement.values(values_of(write, known)))
             if rows:
                 return self._saving.moved(write, known, rows[0]), known.number

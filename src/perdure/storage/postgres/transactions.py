@@ -121,7 +121,7 @@ class PostgresPort:
     async def _lent(self, use: Callable[[Wire], Awaitable[T]]) -> T:
         check_usable(self.place, self._pid, self._closed)
         with self._waiting(), self._outage:
-            wire = await self._get()
+            wire = self._pool.at_hand() or await self._get()
             self._lent_now += 1
             self.reached = True
             try:

@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol
+from weakref import WeakKeyDictionary
 
 from perdure.storage.ports import loop_limit, renew
+from perdure.storage.postgres.direct import Direct
+from perdure.storage.postgres.errors import UNPREPARED, sqlstate
 from perdure.storage.postgres.limits import limit, unlimit
 from perdure.storage.postgres.naming import name_apart
 from perdure.storage.sql.retrying import no_answer
 from perdure.storage.sql.rows import Row
 
 _IDLE = 0  # libpq's PQTRANS_IDLE
+_DIRECT: WeakKeyDictionary[Any, Direct] = WeakKeyDictionary()  # by connection, which outlives being lent
+
+
+class Lender(NamedTuple):
+    """Whose connection it is."""
+
+    seconds: float | None  # how long it may take to answer
+    ours: bool = False  # of a pool of ours
+    borrowed: bool = False  # its owner wants it back without autocommit
+
+
+def _direct_of(connection: Any) -> Direct | None:
+    if connection.info.encoding != "utf-8":
+        return None
+    if connection not in _DIRECT:
+        _DIRECT[connection] = Direct(connection.pgconn)
+    return _DIRECT[connection]
 
 
 class Wire(Protocol):
@@ -42,14 +63,16 @@ class Wire(Protocol):
 class _Psycopg:
     """What both kinds of connections of psycopg have."""
 
-    def __init__(self, connection: Any, cursor: Any, prepare: bool, borrowed: bool) -> None:
+    def __init__(self, connection: Any, cursor: Any, prepare: bool, lender: Lender) -> None:
         from psycopg.rows import tuple_row
 
         self.connection = connection
-        self.borrowed = borrowed  # its owner wants it back without autocommit
+        self.borrowed = lender.borrowed
+        self._seconds = lender.seconds
         self._prepare = None if prepare else False
         if prepare:
             name_apart(connection)
+        self._direct = _direct_of(connection) if prepare and lender.ours else None
         self._cursor: Any = cursor(connection, row_factory=tuple_row)
         self._since = time.monotonic()
 
@@ -57,10 +80,24 @@ class _Psycopg:
         """Let every answer from now on take so long; None is for ever."""
         unlimit(self.connection)
         limit(self.connection, seconds)
+        self._seconds = seconds
 
     def is_idle(self) -> bool:
         """Whether it is in working order and in no transaction."""
         return self.connection.pgconn.transaction_status == _IDLE
+
+    def _preparation(self, sql: str, values: Row) -> str | None:
+        """The text that prepares a statement, where that is due. In a transaction its failure would end that."""
+        return self._direct.preparation(sql, values) if self._direct and self.is_idle() else None
+
+    @contextmanager
+    def _one_that_may_fail(self) -> Generator[None]:
+        """A statement that the server does not prepare goes through the cursor, for as long as there is a server."""
+        try:
+            yield
+        except Exception as exc:
+            if sqlstate(exc) in (None, *UNPREPARED) or not self.is_idle():
+                raise
 
     def age(self) -> float:
         """Seconds since it was taken from its pool."""
@@ -70,12 +107,19 @@ class _Psycopg:
 class PsycopgWire(_Psycopg):
     """A connection of psycopg, used in place: its coroutines never wait."""
 
-    def __init__(self, connection: Any, prepare: bool, borrowed: bool) -> None:
+    def __init__(self, connection: Any, prepare: bool, lender: Lender) -> None:
         from psycopg import RawCursor
 
-        super().__init__(connection, RawCursor, prepare, borrowed)
+        super().__init__(connection, RawCursor, prepare, lender)
 
     async def rows(self, sql: str, values: Row = ()) -> list[Row]:
+        if self._direct is not None:
+            if (ready := self._direct.ready(sql, values)) is not None:
+                return self._direct.run(ready, self._seconds)
+            if (text := self._preparation(sql, values)) is not None:
+                with self._one_that_may_fail():
+                    self._cursor.execute(text, prepare=False)
+                    self._direct.prepared(sql, values)
         return self._cursor.execute(sql, values, prepare=self._prepare, binary=True).fetchall()
 
     async def run(self, sql: str, values: Row = ()) -> int:
@@ -95,12 +139,19 @@ class PsycopgWire(_Psycopg):
 class AsyncPsycopgWire(_Psycopg):
     """A connection of psycopg for an event loop."""
 
-    def __init__(self, connection: Any, prepare: bool, borrowed: bool) -> None:
+    def __init__(self, connection: Any, prepare: bool, lender: Lender) -> None:
         from psycopg import AsyncRawCursor
 
-        super().__init__(connection, AsyncRawCursor, prepare, borrowed)
+        super().__init__(connection, AsyncRawCursor, prepare, lender)
 
     async def rows(self, sql: str, values: Row = ()) -> list[Row]:
+        if self._direct is not None:
+            if (ready := self._direct.ready(sql, values)) is not None:
+                return await self._direct.run_on_loop(ready, self._seconds)
+            if (text := self._preparation(sql, values)) is not None:
+                with self._one_that_may_fail():
+                    await self._cursor.execute(text, prepare=False)
+                    self._direct.prepared(sql, values)
         await self._cursor.execute(sql, values, prepare=self._prepare, binary=True)
         return await self._cursor.fetchall()
 

@@ -15,6 +15,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 CALL_TIMEOUT = 30.0  # seconds that a server may take to answer, unless the options say otherwise
 _LONGEST_CALL = 86_400  # more than a day does not fit into what sockets count with everywhere
 # After a commit whose answer was lost: the answer if it stands, None if it does not.
+Unsettled = ServerGone | TryAgain | CommitUnknown
 Landed = Callable[[Transaction, T | None], Coroutine[Any, Any, T | None]]
 
 
@@ -34,7 +35,19 @@ class Retrying:
 
     async def write(self, job: Job[T], landed: Landed[T] | None = None, *, in_doubt: bool = False) -> T:
         """A transaction that changes something, once: `landed` finds out whether a try in doubt had been made."""
-        doubt: list[Any] = [None] if in_doubt else []
+        if in_doubt:
+            return await self._settled(job, landed, [None])
+        try:
+            return await self._port.write(job)
+        except CommitUnknown as lost:
+            return await self._settled(job, landed, [lost.value], lost)
+        except (ServerGone, TryAgain) as exc:
+            return await self._settled(job, landed, [], exc)
+
+    async def _settled(
+        self, job: Job[T], landed: Landed[T] | None, doubt: list[Any], failed: Unsettled | None = None
+    ) -> T:
+        """Try until it is known what became of a transaction, after a try that failed."""
 
         async def settled(tx: Transaction) -> T:
             found = await landed(tx, doubt[-1]) if doubt and landed is not None else None
@@ -47,19 +60,24 @@ class Retrying:
                 doubt.append(lost.value)
                 raise
 
-        return await self.patiently(attempt)
+        return await self.patiently(attempt, failed)
 
-    async def patiently(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Anything that may be done twice."""
+    async def patiently(
+        self, attempt: Callable[[], Coroutine[Any, Any, T]], failed: Unsettled | None = None
+    ) -> T:  # fmt: skip
+        """Anything that may be done twice; after a first try that failed, once more."""
         ends, pause = None, FIRST_PAUSE
         while True:
-            try:
-                return await attempt()
-            except (ServerGone, TryAgain, CommitUnknown) as exc:
-                now = time.monotonic()
-                ends = now + self._seconds if ends is None else ends
-                if now + pause > ends:
-                    raise exc.final() from exc.__cause__
+            if failed is None:
+                try:
+                    return await attempt()
+                except (ServerGone, TryAgain, CommitUnknown) as exc:
+                    failed = exc
+            now = time.monotonic()
+            ends = now + self._seconds if ends is None else ends
+            if now + pause > ends:
+                raise failed.final() from failed.__cause__
+            failed = None
             await self._port.pause(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 

@@ -117,6 +117,40 @@ class KnownContract(_Openings):
             await author.append(THREAD, uid=uid, epoch=2, expected=1)
         assert len(await opened.entries(THREAD)) == 1
 
+    async def test_a_run_that_wrote_before_is_a_late_writer_after_the_next_claim(
+        self, opened: Storage, author: Scribe
+    ) -> None:
+        uid, until = await leased(opened, author)
+        for expected in (1, 2):
+            await author.append(THREAD, uid=uid, epoch=1, expected=expected)
+        await opened.claim(THREAD, "you", until=until + TTL, now=until)
+        for expected in (3, None):
+            with pytest.raises(LeaseLostError):
+                await author.append(THREAD, uid=uid, epoch=1, expected=expected)
+        assert len(await opened.entries(THREAD)) == 3
+
+    async def test_a_run_whose_lease_was_given_back_elsewhere_is_a_late_writer(
+        self, opened: Storage, author: Scribe, place: Place
+    ) -> None:
+        uid, _ = await leased(opened, author)
+        for expected in (1, 2):
+            await author.append(THREAD, uid=uid, epoch=1, expected=expected)
+        await (await place.ready()).release(THREAD, 1)
+        for expected in (3, None):
+            with pytest.raises(LeaseLostError):
+                await author.append(THREAD, uid=uid, epoch=1, expected=expected)
+        assert len(await opened.entries(THREAD)) == 3
+
+    async def test_a_lease_that_was_renewed_elsewhere_is_not_cut_short_by_a_write(
+        self, opened: Storage, author: Scribe, place: Place
+    ) -> None:
+        uid, until = await leased(opened, author)
+        for expected in (1, 2):
+            await author.append(THREAD, uid=uid, epoch=1, expected=expected)
+        await (await place.ready()).renew(THREAD, 1, until=until + TTL, now=author.clock.now())
+        made = await author.append(THREAD, uid=uid, epoch=1, expected=3, renew_until=until + 1)
+        assert (await opened.thread(THREAD), made.row.lease_until) == (made.row, until + TTL)
+
     async def test_a_state_write_to_a_known_thread_waits_for_the_run(self, opened: Storage, author: Scribe) -> None:
         uid, until = await leased(opened, author)
         with pytest.raises(LeaseHeldError):
@@ -129,11 +163,12 @@ class KnownContract(_Openings):
         uid, until = await leased(opened, author)
         made = await author.append(THREAD, uid=uid, epoch=1, expected=1, renew_until=until + TTL)
         assert (made.row.lease_until, made.row.lease_owner) == (until + TTL, "me")
-        later = await author.append(THREAD, uid=uid, epoch=1, expected=2, renew_until=until)
-        assert later.row.lease_until == until + TTL
-        outside = await author.append(THREAD, uid=uid, expected=3, commutes=True, renew_until=until + 9 * TTL)
+        for expected, asked in ((2, until), (3, until + 2 * TTL), (4, 0)):
+            later = await author.append(THREAD, uid=uid, epoch=1, expected=expected, renew_until=asked)
+            assert later.row.lease_until == (until + TTL if expected == 2 else until + 2 * TTL)
+        outside = await author.append(THREAD, uid=uid, expected=5, commutes=True, renew_until=until + 9 * TTL)
         assert await opened.thread(THREAD) == outside.row
-        assert outside.row.lease_until == until + TTL
+        assert outside.row.lease_until == until + 2 * TTL
 
     async def test_checkpoints_of_a_known_thread_follow_each_other(self, opened: Storage, author: Scribe) -> None:
         uid, marks = (await author.append()).row.uid, [author.mark(), author.mark(version=1)]
