@@ -51,7 +51,10 @@ class Speaker:
         """Whether it is worth looking: some were written by this process, or they are many."""
         known = self._said.pop(key, set[str]())
         met = len(ids) > _FEW or not known.isdisjoint(ids)
-        self._said[key] = ids if len(known) > _IDS else known | ids
+        if len(known) > _IDS:
+            known.clear()
+        known |= ids
+        self._said[key] = known
         if len(self._said) > _THREADS:
             self._said.popitem(last=False)
         return met

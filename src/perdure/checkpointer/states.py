@@ -53,7 +53,8 @@ class States(Calls):
         metadata: dict[str, Any] | None = None,
         also: Sequence[NewEntry] = (),
     ) -> AgentState:
-        place, thread = self._place(config), self.thread(config)
+        place = self._place(config)
+        thread = self.store.thread(place.thread_id, user=place.user)
         kept = stored(state)
         key = await key_of(thread)
         remember(thread, seen_of(state, key))

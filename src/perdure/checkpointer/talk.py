@@ -27,7 +27,7 @@ class Talk(Calls):
         place = self._place(config)
         said = as_messages(messages, {**place.run(), **(metadata or {})})
         if said:
-            await self.thread(config).add_messages(*said)
+            await self.store.thread(place.thread_id, user=place.user).add_messages(*said)
 
     @operation
     async def alist_messages(

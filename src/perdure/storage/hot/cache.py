@@ -24,6 +24,7 @@ from perdure.storage.hot.signing import Signer
 LARGEST = 8 << 20  # bytes: what is larger would not come through in time
 LONGEST = 2048  # elements of a tail
 PACKED = 256  # elements of a tail above which a fill writes it anew, as one
+_MOMENT = 1_000_000  # microseconds
 WINDOW = 128  # the newest entries, which are kept for readers of messages when a snapshot takes over the rest
 
 
@@ -45,6 +46,36 @@ class Lines:
                 self._rows[key] = known if known and known.uid == row.uid and known.head > row.head else row
             if len(self._rows) > self._limit:
                 self._rows.popitem(last=False)
+
+
+class Fresh:
+    """The threads whose keys were given their time to live, and their place among those in use, a moment ago."""
+
+    def __init__(self, limit: int, moment: int) -> None:
+        self._limit = limit
+        self._moment = moment  # microseconds
+        self._since: dict[bytes, tuple[str, int]] = {}
+
+    def has(self, member: bytes, uid: str, now: int) -> bool:
+        """Whether that need not be done again."""
+        known, since = self._since.get(member, ("", 0))
+        return known == uid and 0 <= now - since < self._moment
+
+    def put(self, member: bytes, uid: str, now: int) -> None:
+        """It was done."""
+        if len(self._since) >= self._limit:
+            self._since.clear()
+        self._since[member] = uid, now
+
+    def drop(self, member: bytes) -> None:
+        """It has to be done again."""
+        self._since.pop(member, None)
+
+    def judge(self, member: bytes, answers: list[Any] | None) -> list[Command]:
+        """The answer to a push: where there was nothing to push to, it has to be done again."""
+        if not answers or type(answers[0]) is not int or answers[0] < 1:
+            self.drop(member)
+        return []
 
 
 class Cache:
@@ -69,6 +100,7 @@ class Cache:
         self._clock = clock
         self._telemetry = telemetry
         self.lines = Lines(max_threads)
+        self._fresh = Fresh(max_threads, min(_MOMENT, self._ttl * 1000 // 10))
 
     async def look(self, key: ThreadKey, asked: Coroutine[Any, Any, ThreadRow | None]) -> Found | None:
         """Ask the storage for a thread's line, and Redis for all that it has of the thread.
@@ -147,11 +179,22 @@ class Cache:
         entries = _entries_of(before, write, done) if before else []
         if not entries:
             return  # somebody wrote in between: the next reader fills the gap
-        member = member_of(write.key)
+        member, uid = member_of(write.key), done.row.uid
+        if self._fresh.has(member, uid, self._clock.now()):
+            await self._push_more(member, uid, entries)
+            return
         begins = done.row.parent_uid is None and entries[0].version == 1
         commands = [self._based(member, done.row, None)] if begins else []
-        if self._stock(member, done.row.uid, commands, entries):
+        if self._stock(member, uid, commands, entries):
+            self._fresh.put(member, uid, self._clock.now())
             await self._port.send(_together(commands), self._evicted)
+
+    async def _push_more(self, member: bytes, uid: str, entries: list[Entry]) -> None:
+        """Push to a tail whose time was set a moment ago. One that is gone by now is not made anew: it would stay."""
+        value = self._signer.entries(member, uid, entries)
+        if len(value) <= LARGEST:
+            more: Command = ("RPUSHX", self._keys.tail(member), value)
+            await self._port.send([more], lambda answers: self._fresh.judge(member, answers))
 
     def _before(self, write: Write, done: Appended) -> ThreadRow | None:
         """The line that a write was built on."""
@@ -225,6 +268,7 @@ class Cache:
         """Drop everything of a thread."""
         self.lines.put(key, None)
         member = member_of(key)
+        self._fresh.drop(member)
         await self._port.run([("DEL", *self._names([member])), ("ZREM", self._keys.used, member)])
 
 

@@ -35,12 +35,12 @@ def literal(value: Any) -> bytes:
     """One value."""
     if value is None:
         return b"NULL"
-    if isinstance(value, str):
-        return b"'%b'" % _quotable(value.encode())
     if isinstance(value, bytes):
         return b"_binary'%b'" % _quotable(value)
     if isinstance(value, int):
         return b"%d" % value
+    if isinstance(value, str):
+        return b"'%b'" % _quotable(value.encode())
     raise TypeError(f"a {type(value).__name__} cannot stand in a statement")
 
 

@@ -83,12 +83,13 @@ class InPlaceWire(_Wire):
 
     async def ask(self, text: bytes) -> list[Result]:
         self._check_size(text)
-        cursor = self._cursor
+        raw = self._raw
         try:
-            cursor.execute(text)
-            results = [_result(cursor, cursor.fetchall())]
-            while cursor.nextset():
-                results.append(_result(cursor, cursor.fetchall()))
+            raw.query(text)  # around the cursor, which keeps more of every result than there is in it
+            results = [_of(raw._result)]
+            while raw._result.has_next:
+                raw.next_result()
+                results.append(_of(raw._result))
         except BaseException as exc:
             told = self._failed(exc)
             raise told from cause(told, exc)
@@ -141,6 +142,10 @@ class LoopWire(_Wire):
         with suppress(Exception):
             leaving.send(None)  # says farewell and closes; what is left is to wait until the loop has done it
         leaving.close()
+
+
+def _of(result: Any) -> Result:
+    return Result(list(result.rows or ()), result.affected_rows, result.insert_id or 0)
 
 
 def _result(cursor: Any, rows: Any) -> Result:
