@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from redis import Redis
 
-from perdure.app.clock import SystemRandomness
+from perdure.app.clock import SystemClock, SystemRandomness
 from perdure.checkpoints.requests import Request
 from perdure.core.changes import Change
 from perdure.core.errors import InvalidInputError, MissingExtraError
@@ -373,3 +373,32 @@ def test_an_address_that_cannot_be_read_is_refused_without_its_password(url: str
 def test_a_hot_storage_is_a_storage() -> None:
     contract = {name for name in vars(MemoryStorage) if not name.startswith("_")}
     assert contract <= {name for name in dir(HotStorage) if not name.startswith("_")}
+
+
+@pytest.fixture
+def quick(raw: Redis) -> Iterator[Scene]:
+    """One whose pushes follow each other within a moment."""
+    scene = Scene(raw, clock=SystemClock())
+    yield scene
+    scene.close()
+
+
+def test_a_push_to_keys_that_are_gone_makes_none_that_never_expires(quick: Scene) -> None:
+    """Pushes that follow each other closely leave the time to live alone: they must not make a key without one."""
+    drive(quick.scribe.grow(THREAD, 3))
+    quick.forget()
+    for _ in range(3):
+        drive(quick.scribe.append(THREAD))
+        assert [name for name in quick.names() if quick.raw.pttl(name) < 0] == []
+    quick.same_as_inner()
+    drive(quick.scribe.append(THREAD))
+    quick.same_as_inner()
+
+
+def test_pushes_within_a_moment_do_not_set_the_times_again(quick: Scene) -> None:
+    drive(quick.scribe.grow(THREAD, 2))
+    for name in quick.names():
+        quick.raw.pexpire(name, 50_000)
+    drive(quick.scribe.grow(THREAD, 5))
+    assert all(quick.raw.pttl(name) <= 50_000 for name in quick.names())
+    quick.same_as_inner()
