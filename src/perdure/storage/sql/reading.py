@@ -32,6 +32,7 @@ from perdure.storage.sql.statements import filters_of
 from perdure.storage.sql.transactions import Transaction
 
 _PAGE = 200  # rows fetched at a time while a filter that only core knows thins them out
+_NEAR = 8  # … at first: what is looked for by its kind is most often among the newest
 _TOGETHER = 16  # most writes have fewer entries
 _EVERYTHING = (0, (1 << 63) - 1)
 _LAST = (1 << 62, "\U0010ffff")
@@ -229,14 +230,15 @@ async def headers(
     """The headers of the contract."""
     stored = await thread(tx, key)
     found: list[Entry] = []
-    ends = _EVERYTHING[1] if until is None else until
+    ends, page = _EVERYTHING[1] if until is None else until, max(limit, _NEAR)
     for owner, span in await pieces(tx, stored, stored.row.head if at is None else at) if stored else []:
         high = span.high
         while high > span.low and len(found) < limit:
-            page = limit if kinds is None else max(limit, _PAGE)
-            rows = await tx.rows(tx.sql.HEADERS, (owner.place(span.low), owner.place(high), ends, page))
+            most = limit if kinds is None else page
+            rows = await tx.rows(tx.sql.HEADERS, (owner.place(span.low), owner.place(high), ends, most))
             if not rows:
                 break
+            page = max(limit, min(page * 4, _PAGE))
             high = -_onwards(key, -high, 1 - rows[-1][0])
             found += [entry_of(row) for row in rows if kinds is None or row[1] in kinds]
     return found[:limit]
