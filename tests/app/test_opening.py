@@ -65,6 +65,14 @@ def test_relative_and_absolute_addresses_name_the_right_file(tmp_path: Path, mon
     assert {path.name for path in tmp_path.iterdir()} >= {"a.db", "b c.db", "d", "e"}
 
 
+def test_a_slash_too_many_in_an_address_names_the_same_file(tmp_path: Path) -> None:
+    for slashes in ("//", "///"):  # what "sqlite:////" and an absolute path add up to
+        with perdure_sync.Perdure.open(f"sqlite:///{slashes}{str(tmp_path / 'a.db').lstrip('/')}") as store:
+            store.thread("t").append("items", slashes)
+    with perdure_sync.Perdure.open(f"sqlite:///{tmp_path}/a.db") as store:
+        assert store.thread("t").load() == {"items": ["//", "///"]}
+
+
 def test_a_missing_folder_and_a_foreign_file_are_named(tmp_path: Path) -> None:
     with (
         pytest.raises(StorageUnavailableError, match="no folder"),

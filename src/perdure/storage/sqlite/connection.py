@@ -89,8 +89,9 @@ class Connection:
     def _connect(self) -> sqlite3.Connection:
         # A file that was there is never made anew: an empty one would look like a store without threads.
         mode = "rwc" if self._file is None else "rw"
+        host = "//" if self.path.startswith("/") else ""  # none; two slashes of the path itself would name one
         raw = sqlite3.connect(
-            f"file:{quote(self.path)}?mode={mode}",
+            f"file:{host}{quote(self.path)}?mode={mode}",
             uri=True,
             timeout=self._busy_timeout,
             isolation_level=None,

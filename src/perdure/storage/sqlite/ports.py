@@ -109,18 +109,22 @@ class GroupPort:
         return await self._reader.run(lambda: self._reading.transact(job, BEGIN_READ))
 
     def _begin(self, loop: Any) -> None:
-        """Work through everything that waits on this loop, and hand the commit to the writer."""
-        lane = self._lanes.pop(loop, [])
-        group = [each for each in lane[:_GROUP] if each[1].wanted()]
-        if lane[_GROUP:]:
-            self._lanes[loop] = lane[_GROUP:]
-        if group and not self._closed:
-            with self._turn:
+        """Work through everything that waits on this loop, and commit it, or hand that to the writer."""
+        with self._turn:
+            if self._under_way:
+                return  # what waits is begun at its end
+            lane = self._lanes.pop(loop, [])
+            group = [each for each in lane[:_GROUP] if each[1].wanted()]
+            if rest := lane[_GROUP:]:
+                self._lanes[loop] = rest
+            if group and not self._closed:
                 self._hand_over(group)
+            elif rest:  # all of those before them were cancelled
+                rest[0][1].soon(lambda: self._begin(loop))
 
     def _hand_over(self, group: list[Waiting]) -> None:
         jobs = [job for job, _ in group]
-        outcomes, failure = (None, None) if self._under_way else outcome(lambda: self._writing.stage(jobs))
+        outcomes, failure = outcome(lambda: self._writing.stage(jobs))
         if failure is not None:
             self._refuse(group, failure)
         elif outcomes is None:
