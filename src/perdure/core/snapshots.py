@@ -14,7 +14,7 @@ them takes.
 
 from __future__ import annotations
 
-SMALLEST = 48 * 1024  # below this, folding the changes is as quick as reading a whole state
+SMALLEST = 16 * 1024  # below this, folding the changes is as quick as reading a whole state
 _ROLLS_AT = 0.15  # the share of the state that the changes after the newest snapshot may weigh
 _RARELY = 1.25  # … where a snapshot that was dropped takes room until somebody cleans up
 _MANY, _OF_MANY = 600, 0.4  # so many changes may weigh less there

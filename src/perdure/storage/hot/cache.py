@@ -49,7 +49,7 @@ class Lines:
 
 
 class Fresh:
-    """The threads whose keys were given their time to live, and their place among those in use, a moment ago."""
+    """The threads whose keys were given their time to live, and their place among those that are kept, a moment ago."""
 
     def __init__(self, limit: int, moment: int) -> None:
         self._limit = limit
@@ -124,11 +124,13 @@ class Cache:
         self, key: ThreadKey, asked: Coroutine[Any, Any, ThreadRow | None], wanted: list[Command]
     ) -> tuple[ThreadRow | None, list[Any] | None]:
         member = member_of(key)
-        # XX: a thread that is not kept is not counted as one that was used.
-        used: Command = ("ZADD", self._keys.used, "XX", self._clock.now(), member)
-        row, answers = await self._port.beside(asked, [*wanted, *self._refreshed(member), used])
+        row, answers = await self._port.beside(asked, [*wanted, *self._refreshed(member), self._used(member)])
         self.lines.put(key, row)
         return row, answers and answers[: len(wanted)]
+
+    def _used(self, member: bytes) -> Command:
+        """Note that a thread was used. XX: one that is not kept is not counted."""
+        return ("ZADD", self._keys.used, "XX", self._clock.now(), member)
 
     def tell(self, found: Found, hit: bool) -> None:
         """Count what came of a look."""
@@ -194,7 +196,7 @@ class Cache:
         value = self._signer.entries(member, uid, entries)
         if len(value) <= LARGEST:
             more: Command = ("RPUSHX", self._keys.tail(member), value)
-            await self._port.send([more], lambda answers: self._fresh.judge(member, answers))
+            await self._port.send([more, self._used(member)], lambda answers: self._fresh.judge(member, answers))
 
     def _before(self, write: Write, done: Appended) -> ThreadRow | None:
         """The line that a write was built on."""
