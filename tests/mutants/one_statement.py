@@ -65,7 +65,7 @@ MOVED_CHAIN = f"sha256(head_digest || int8send(head + 1) || int8send({MOMENT}) |
 JUDGED_CHAIN = "sha256(j.head_digest || int8send(j.head + 1) || int8send(j.moment) || :rest1 || :digest1)"
 # What is broken, and words of the tests of the contract that have to notice.
 ON_KNOWN_LINES: dict[str, tuple[Plant, str]] = {
-    "another head is moved": (move("head = :head", "head >= 0"), "known"),
+    "another head is moved": (move("head = :head AND head_digest = :before::bytea", "head >= 0"), "known"),
     "a deleted line is moved": (move("name_key IS NOT NULL", "true"), "forks_still_need"),
     "a late run writes": (move("epoch = :epoch AND", ""), "late_writer"),
     "a run that gave up writes": (move("AND lease_owner IS NOT NULL", ""), "late_writer"),

@@ -90,19 +90,46 @@ async def test_an_int_of_more_than_eight_bytes_goes_through_the_cursor(opened: O
 
 
 async def test_a_statement_that_cannot_be_prepared_goes_through_the_cursor(opened: Open) -> None:
-    wire = await opened()
-    answers = [await wire.rows("SHOW server_encoding") for _ in range(OFTEN)]
-    assert answers == [[("UTF8",)]] * OFTEN
+    wire = await opened()  # a number of eight bytes cannot be added to a date
+    answers = [await wire.rows("SELECT (date '2026-11-01' + $1)::text", (day,)) for day in range(OFTEN)]
+    assert answers == [[(f"2026-11-0{day + 1}",)] for day in range(OFTEN)]
     assert await prepared(wire) == 0
 
 
-async def test_inside_a_transaction_nothing_is_prepared(opened: Open) -> None:
+async def test_inside_a_transaction_nothing_is_prepared_but_before_the_next_one(opened: Open) -> None:
     wire = await opened()
     await wire.run("BEGIN")
     for _ in range(OFTEN):
         await wire.rows(ECHO, VALUES)
-    await wire.run("COMMIT")
     assert await prepared(wire) == 0
+    await wire.run("COMMIT")
+    await wire.run("BEGIN")  # just before it
+    assert await prepared(wire) == 1
+    assert await wire.rows(ECHO, VALUES) == [VALUES]
+    await wire.run("COMMIT")
+
+
+async def test_a_rollback_lets_go_of_nothing_that_was_prepared(opened: Open) -> None:
+    """psycopg would let go of all statements of a connection after one, if it had prepared any itself."""
+    wire = await opened()
+    for _ in range(3 * OFTEN):
+        await wire.run("BEGIN")
+        await wire.rows(ECHO, VALUES)
+        await wire.run("ROLLBACK")
+        assert await wire.rows(ECHO, VALUES) == [VALUES]
+    assert await prepared(wire) == 1
+
+
+async def test_a_refusal_inside_a_transaction_is_rolled_back_as_ever(opened: Open) -> None:
+    wire = await opened()
+    divide = "SELECT 10 / $1"
+    for _ in range(OFTEN):
+        await wire.rows(divide, (2,))
+    await wire.run("BEGIN")
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        await wire.rows(divide, (0,))
+    await wire.run("ROLLBACK")
+    assert await wire.rows(divide, (5,)) == [(2,)]
 
 
 async def test_a_refusal_is_raised_with_its_reason_and_the_connection_goes_on(opened: Open) -> None:
@@ -149,7 +176,7 @@ async def test_a_connection_that_is_cut_is_an_error_of_the_connection(opened: Op
     assert refused.value.sqlstate in (None, "57P01")
 
 
-async def test_a_task_that_is_cancelled_leaves_no_answer_for_the_next(server: PostgresServer) -> None:
+async def test_a_task_that_is_cancelled_leaves_a_connection_that_nobody_takes_for_idle(server: PostgresServer) -> None:
     connection: Any = await psycopg.AsyncConnection.connect(server.url, autocommit=True)
     wire = AsyncPsycopgWire(connection, True, Lender(None, ours=True))
     wait = "SELECT $1::bigint, pg_sleep($2::bigint)::text"

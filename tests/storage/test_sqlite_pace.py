@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from perdure import Perdure
+from perdure.core.errors import StorageClosedError, StorageIOError
+from perdure.core.identity import ThreadKey
+from perdure.core.writes import Appended
 from perdure.storage.sqlite.pace import Pace, Upkeep
+from perdure.storage.sqlite.store import SqliteStorage
+from perdure.testing.clock import ManualClock
+from perdure.testing.scribe import THREAD, Scribe
 
 SLOW, QUICK = 0.01, 0.0001
 
@@ -79,3 +89,72 @@ async def test_writers_of_many_tasks_are_all_answered(tmp_path: Path) -> None:
         for _ in range(4):
             await asyncio.wait_for(asyncio.gather(*(each.append("log", 1) for each in threads)), 60)
         assert [len((await each.load())["log"]) for each in threads] == [4] * 300
+
+
+async def test_short_writes_get_their_turn_between_long_ones(tmp_path: Path) -> None:
+    storage, over = SqliteStorage(f"{tmp_path}/a.db", mode="async"), asyncio.Event()
+    await storage.setup()
+
+    async def slow(_: object) -> None:
+        time.sleep(0.01)  # on the writer's thread
+
+    async def go_on() -> None:
+        while not over.is_set():
+            await storage._write_long(slow)
+
+    others = [asyncio.create_task(go_on()) for _ in range(2)]
+    scribe = Scribe(storage, ManualClock())
+    for _ in range(100):
+        await asyncio.wait_for(scribe.append(), 10)
+    over.set()
+    await asyncio.gather(*others)
+    assert len(await storage.entries(THREAD)) == 100
+    await storage.close()
+
+
+async def test_everybody_is_answered_when_the_file_cannot_be_looked_at(tmp_path: Path) -> None:
+    """More than a group holds: those who are left are not forgotten, nor are those who come later."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    storage = SqliteStorage(f"{folder}/a.db", mode="async")
+    await storage.setup()
+    scribe = Scribe(storage, ManualClock())
+    folder.rename(tmp_path / "elsewhere")
+    folder.write_text("")
+    for _ in range(2):
+        works = [scribe.append() for _ in range(300)]
+        answers = await asyncio.wait_for(asyncio.gather(*works, return_exceptions=True), 30)
+        assert {type(each) for each in answers} == {StorageIOError}
+    await storage.close()
+
+
+async def test_everybody_is_answered_when_a_store_is_closed_meanwhile(tmp_path: Path) -> None:
+    for _ in range(20):
+        storage = SqliteStorage(f"{tmp_path}/a.db", mode="async")
+        await storage.setup()
+        scribe = Scribe(storage, ManualClock())
+        works = [asyncio.create_task(scribe.append()) for _ in range(300)]
+        await asyncio.sleep(0)
+        await storage.close()
+        answers = await asyncio.wait_for(asyncio.gather(*works, return_exceptions=True), 30)
+        assert {type(each) for each in answers} <= {Appended, StorageClosedError}
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_two_event_loops_write_in_turn(tmp_path: Path, quick: bool) -> None:
+    """In place or on the writer's thread, whichever the disk of this machine would have."""
+    storage = SqliteStorage(f"{tmp_path}/a.db", mode="async")
+    storage._port._pace.note = lambda _: None  # type: ignore[attr-defined, method-assign]
+    storage._port._pace._missing = 0 if quick else 1  # type: ignore[attr-defined]
+    asyncio.run(storage.setup())
+    scribe = Scribe(storage, ManualClock())  # one: each would name its threads alike
+
+    async def write(name: str) -> None:
+        for _ in range(60):
+            await asyncio.wait_for(asyncio.gather(*(scribe.append(ThreadKey("", "", name)) for _ in range(3))), 30)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda name: asyncio.run(write(name)), ("one", "two")))
+    found = [asyncio.run(storage.entries(ThreadKey("", "", name))) for name in ("one", "two")]
+    assert [len(each) for each in found] == [180, 180]
+    asyncio.run(storage.close())

@@ -55,7 +55,7 @@ class Change:
         sets, appends = _parsed(set), _parsed(append)
         self._sets = [(path, Raw(encode(value, at=path))) for path, value in sets]
         self._appends = [(path, _encoded(path, items)) for path, items in appends]
-        self._deletes = [steps.parse(path) for path in _paths(delete)] if delete else []
+        self._deletes = [steps.parse(path) for path in _paths(delete)] if delete != () else []
         if len(sets) + len(appends) + len(self._deletes) > 1:
             _refuse_overlap([*(path for path, _ in sets), *(path for path, _ in appends), *self._deletes])
 

@@ -271,7 +271,7 @@ def checkpoint_row(before: ThreadRow, after: ThreadRow, mark: CheckpointMark) ->
     )
 
 
-def accepted(before: ThreadRow, after: ThreadRow, entries: list[Entry], mark: CheckpointRow | None) -> Appended:
+def accepted(before: ThreadRow, after: ThreadRow, mark: CheckpointRow | None) -> Appended:
     """The answer to a write that was made now."""
     changed = after.state_version if after.state_version > before.head else 0
     return Appended(row=after, version=after.head, state_version=changed, before=before.state_version, checkpoint=mark)

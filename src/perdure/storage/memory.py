@@ -150,7 +150,7 @@ class MemoryStorage:
             log.rewinds.append(Rewind(after.head, write.back_to))
         if write.pruning is not None:
             _prune(log, before.head, write.pruning)
-        return accepted(before, after, entries, mark)
+        return accepted(before, after, mark)
 
     def _check_current(self, log: _Log, pruning: Pruning) -> None:
         newer = [entry.kind for entry in log.within(Span(pruning.seen, log.row.head))]

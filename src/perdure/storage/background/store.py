@@ -415,6 +415,6 @@ def _is_plain(write: Write) -> bool:
 def _judged(line: ThreadRow, write: Write) -> Appended:
     """The answer to a write on this line, or the refusal: by the same rules that the storage follows later."""
     before = admit(line, write)
-    after, entries = stamped(before, write)
+    after, _ = stamped(before, write)
     mark = checkpoint_row(before, after, write.checkpoint) if write.checkpoint else None
-    return accepted(before, after, entries, mark)
+    return accepted(before, after, mark)

@@ -110,7 +110,7 @@ def _append(log: Log, blobs: Blobs, logs: Logs, write: Write, stack: ExitStack) 
         pruning.prune(logs, log, plan, line)
     else:
         log.append(line)
-    return accepted(before, after, entries, mark)
+    return accepted(before, after, mark)
 
 
 def _line(log: Log, write: Write, after: ThreadRow, entries: list[Entry], mark: Mark | None) -> Line:

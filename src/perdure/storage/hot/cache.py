@@ -63,7 +63,7 @@ class Fresh:
 
     def put(self, member: bytes, uid: str, now: int) -> None:
         """It was done."""
-        if len(self._since) >= self._limit:
+        if len(self._since) >= self._limit and member not in self._since:
             self._since.clear()
         self._since[member] = uid, now
 

@@ -76,9 +76,9 @@ class Continuing:
         """What became of the write."""
         if known is None:
             return None
-        after, entries = stamped(known.row, self._phrases.timed(write, results[_MOVED_AT].number))
+        after, _ = stamped(known.row, self._phrases.timed(write, results[_MOVED_AT].number))
         mark = checkpoint_row(known.row, after, write.checkpoint) if write.checkpoint else None
-        return accepted(known.row, after, entries, mark), known.number
+        return accepted(known.row, after, mark), known.number
 
 
 def _entry_values(write: Write, chained: tuple[bytes, bytes]) -> Row:

@@ -92,9 +92,9 @@ class Saving:
         *line, now = msgspec.json.decode(results[_LINE_AT].rows[0][0])
         line[_DIGEST_AT] = a2b_base64(line[_DIGEST_AT])
         stored = thread_of(tuple(line))
-        after, entries = stamped(stored.row, self._phrases.timed(write, max(now, stored.row.updated)))
+        after, _ = stamped(stored.row, self._phrases.timed(write, max(now, stored.row.updated)))
         mark = checkpoint_row(stored.row, after, write.checkpoint) if write.checkpoint else None
-        return accepted(stored.row, after, entries, mark), stored.number
+        return accepted(stored.row, after, mark), stored.number
 
 
 def _could_double(write: Write) -> bool:

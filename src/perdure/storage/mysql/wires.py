@@ -189,7 +189,7 @@ async def connect_in_place(
     except Exception as exc:
         raise of_connecting(address.place, exc) from exc
     _keep_alive(raw._sock)
-    wire = InPlaceWire(raw, raw.cursor(), address.place)
+    wire = InPlaceWire(raw, None, address.place)
     await _greeted(wire)
     wire.allow(call_timeout)  # from here on a statement may take its time
     return wire

@@ -2,7 +2,10 @@
 
 The cursor takes a seventh of the time of a short statement for itself, and twice that on an event loop. What is asked
 for again and again on one of our connections is prepared there, and goes this way from then on. Anything unusual goes
-through the cursor: the first times, values of other types, a statement that cannot be prepared, a transaction.
+through the cursor: the first times, values of other types, a statement that cannot be prepared.
+
+Nothing else may prepare statements on such a connection: psycopg lets go of all of them after a ROLLBACK, if it has
+prepared one itself. A task that is cancelled leaves its statement to the server, and its connection has to be closed.
 """
 
 from __future__ import annotations
@@ -19,13 +22,16 @@ from perdure.storage.sql.rows import Row
 
 _OFTEN = 3  # times that a statement goes through the cursor
 _MOST = 200  # statements of a connection
+_NOTED = 1000  # … that are counted
+_IDLE = 0  # libpq's PQTRANS_IDLE
 _BINARY = 1
 _GOOD = (1, 2)  # libpq's PGRES_COMMAND_OK and PGRES_TUPLES_OK
 _int8 = Struct("!q")
-_WORDS: dict[type, str] = {int: "bigint", str: "text", bytes: "bytea", bool: "boolean", type(None): "unknown"}
+_TYPES: dict[type, int] = {int: 20, str: 25, bytes: 17, bool: 16, type(None): 0}  # int8, text, bytea, bool, any
 _BOUND: dict[type, Any] = {int: _int8.pack, str: str.encode, bool: lambda value: b"\1" if value else b"\0"}
 Kinds = tuple[type, ...]
 Ready = tuple[bytes, list[bytes | None]]
+Preparation = tuple[tuple[str, Kinds], bytes]
 
 
 class Direct:
@@ -38,6 +44,8 @@ class Direct:
         self._reading = Transformer()
         self._names: dict[tuple[str, Kinds], bytes] = {}
         self._asked: dict[tuple[str, Kinds], int] = {}
+        self._due: list[tuple[str, Kinds]] = []
+        self._made = 0
         self._prefix = f"perdure_{number_apart(libpq):x}_"
         self._results: list[Any] = []
         self._poll = select.poll()
@@ -53,48 +61,71 @@ class Direct:
         except struct_error:  # an int of more than eight bytes
             return None
 
-    def preparation(self, sql: str, values: Row) -> str | None:
-        """The statement that prepares another one, once it was asked for so often that it pays."""
+    def note(self, sql: str, values: Row) -> None:
+        """A statement went through the cursor; one that did so often is prepared when there is a moment for it."""
         key = sql, tuple(map(type, values))
+        if len(self._asked) >= _NOTED:
+            self._asked.clear()
         self._asked[key] = asked = self._asked.get(key, 0) + 1
-        if asked != _OFTEN or len(self._asked) > _MOST or not set(key[1]) <= _WORDS.keys():
+        if asked == _OFTEN and len(self._names) < _MOST and set(key[1]) <= _TYPES.keys():
+            self._due.append(key)
+
+    def next_due(self) -> Preparation | None:
+        """The next statement to prepare. In a transaction there is none: a failure would end that."""
+        if not self._due or self._libpq.transaction_status != _IDLE:
             return None
-        types = f" ({', '.join(_WORDS[kind] for kind in key[1])})" if values else ""
-        return f"PREPARE {self._next_name()}{types} AS {sql}"
+        self._made += 1
+        return self._due.pop(0), f"{self._prefix}{self._made}".encode()
 
-    def _next_name(self) -> str:
-        return f"{self._prefix}{len(self._names)}"
-
-    def prepared(self, sql: str, values: Row) -> None:
+    def prepared(self, preparation: Preparation) -> None:
         """It was: from now on it goes this way."""
-        self._names[sql, tuple(map(type, values))] = self._next_name().encode()
+        key, name = preparation
+        self._names[key] = name
+
+    def prepare(self, preparation: Preparation, seconds: float | None) -> None:
+        """Prepare a statement, in place; raises what the server refused it with."""
+        self._send_prepare(preparation)
+        self._wait(seconds)
+
+    async def prepare_on_loop(self, preparation: Preparation, seconds: float | None) -> None:
+        """The same while the event loop goes on."""
+        self._send_prepare(preparation)
+        await self._wait_on_loop(seconds)
+
+    def _send_prepare(self, preparation: Preparation) -> None:
+        (sql, kinds), name = preparation
+        self._libpq.send_prepare(name, sql.encode(), [_TYPES[kind] for kind in kinds])
 
     def run(self, ready: Ready, seconds: float | None) -> list[Row]:
         """Run a statement in place; close the connection and raise when nothing is heard for so long."""
-        libpq, most = self._libpq, None if seconds is None else seconds * 1000
         self._send(*ready)
+        return self._wait(seconds)
+
+    async def run_on_loop(self, ready: Ready, seconds: float | None) -> list[Row]:
+        """The same while the event loop goes on."""
+        self._send(*ready)
+        return await self._wait_on_loop(seconds)
+
+    def _send(self, name: bytes, bound: list[bytes | None]) -> None:
+        self._libpq.send_query_prepared(name, bound, [_BINARY] * len(bound), _BINARY)
+
+    def _wait(self, seconds: float | None) -> list[Row]:
+        libpq, most = self._libpq, None if seconds is None else seconds * 1000
         while libpq.flush():  # the server may have something to say before it takes the rest of a large value
             self._poll.modify(libpq.socket, select.POLLIN | select.POLLOUT)
             self._heard(self._poll.poll(most), seconds)
             self._poll.modify(libpq.socket, select.POLLIN)
-        while True:
+        while (found := self._answer()) is None:
             self._heard(self._poll.poll(most), seconds)
-            if (found := self._answer()) is not None:
-                return found
+        return found
 
-    async def run_on_loop(self, ready: Ready, seconds: float | None) -> list[Row]:
-        """The same while the event loop goes on."""
+    async def _wait_on_loop(self, seconds: float | None) -> list[Row]:
         libpq = self._libpq
-        self._send(*ready)
         while libpq.flush():
             self._heard(await stirred(libpq.socket, seconds, writing=True), seconds)
-        while True:
+        while (found := self._answer()) is None:
             self._heard(await stirred(libpq.socket, seconds), seconds)
-            if (found := self._answer()) is not None:
-                return found
-
-    def _send(self, name: bytes, bound: list[bytes | None]) -> None:
-        self._libpq.send_query_prepared(name, bound, [_BINARY] * len(bound), _BINARY)
+        return found
 
     def _heard(self, ready: object, seconds: float | None) -> None:
         if not ready:

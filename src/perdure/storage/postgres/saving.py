@@ -45,7 +45,8 @@ _MOVE = """WITH moved AS (
     last_checkpoint = {last},
     lease_until = {lease},
     updated_at = {moment}
-  WHERE "row" = :row AND head = :head AND epoch = :epoch AND name_key IS NOT NULL AND {free}{unused}
+  WHERE "row" = :row AND head = :head AND head_digest = :before::bytea AND epoch = :epoch AND name_key IS NOT NULL
+    AND {free}{unused}
   RETURNING "row", head, head_digest, updated_at, lease_until
 )"""
 _MOVED = " RETURNING at, chain"
@@ -133,7 +134,7 @@ class Saving:
     def move(self, in_run: bool, has_key: bool, has_mark: bool, changes: bool, count: int = 1) -> Statement:
         """For a line that is known, and that a run writes to or nobody runs.
 
-        The number of its row says which thread it is: no other one ever gets it.
+        The digest of its head says which thread it is: after a restore, another one may have the number of its row.
         """
         now = STATEMENT_NOW if self._now == SERVER_NOW else self._now
         moment = f"greatest({now}, updated_at)"

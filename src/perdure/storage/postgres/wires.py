@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import time
 from collections.abc import Awaitable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from perdure.storage.ports import loop_limit, renew
-from perdure.storage.postgres.direct import Direct
+from perdure.storage.postgres.direct import Direct, Preparation
 from perdure.storage.postgres.errors import UNPREPARED, sqlstate
 from perdure.storage.postgres.limits import limit, unlimit
 from perdure.storage.postgres.naming import name_apart
@@ -29,7 +30,7 @@ class Lender(NamedTuple):
 
 
 def _direct_of(connection: Any) -> Direct | None:
-    if connection.info.encoding != "utf-8":
+    if connection.info.encoding != "utf-8" or not hasattr(select, "poll"):  # Windows has none
         return None
     if connection not in _DIRECT:
         _DIRECT[connection] = Direct(connection.pgconn)
@@ -69,10 +70,10 @@ class _Psycopg:
         self.connection = connection
         self.borrowed = lender.borrowed
         self._seconds = lender.seconds
-        self._prepare = None if prepare else False
-        if prepare:
-            name_apart(connection)
         self._direct = _direct_of(connection) if prepare and lender.ours else None
+        self._prepare = None if prepare and self._direct is None else False
+        if self._prepare is None:
+            name_apart(connection)
         self._cursor: Any = cursor(connection, row_factory=tuple_row)
         self._since = time.monotonic()
 
@@ -86,18 +87,16 @@ class _Psycopg:
         """Whether it is in working order and in no transaction."""
         return self.connection.pgconn.transaction_status == _IDLE
 
-    def _preparation(self, sql: str, values: Row) -> str | None:
-        """The text that prepares a statement, where that is due. In a transaction its failure would end that."""
-        return self._direct.preparation(sql, values) if self._direct and self.is_idle() else None
-
     @contextmanager
-    def _one_that_may_fail(self) -> Generator[None]:
+    def _preparing(self, direct: Direct, due: Preparation) -> Generator[None]:
         """A statement that the server does not prepare goes through the cursor, for as long as there is a server."""
         try:
             yield
         except Exception as exc:
             if sqlstate(exc) in (None, *UNPREPARED) or not self.is_idle():
                 raise
+        else:
+            direct.prepared(due)
 
     def age(self) -> float:
         """Seconds since it was taken from its pool."""
@@ -116,14 +115,19 @@ class PsycopgWire(_Psycopg):
         if self._direct is not None:
             if (ready := self._direct.ready(sql, values)) is not None:
                 return self._direct.run(ready, self._seconds)
-            if (text := self._preparation(sql, values)) is not None:
-                with self._one_that_may_fail():
-                    self._cursor.execute(text, prepare=False)
-                    self._direct.prepared(sql, values)
+            self._direct.note(sql, values)
+            self._prepare_next(self._direct)
         return self._cursor.execute(sql, values, prepare=self._prepare, binary=True).fetchall()
 
     async def run(self, sql: str, values: Row = ()) -> int:
+        if self._direct is not None:
+            self._prepare_next(self._direct)
         return self._cursor.execute(sql, values or None, prepare=self._prepare).rowcount
+
+    def _prepare_next(self, direct: Direct) -> None:
+        if (due := direct.next_due()) is not None:
+            with self._preparing(direct, due):
+                direct.prepare(due, self._seconds)
 
     async def fill(self, schema: str, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
         from psycopg import RawCursor
@@ -148,16 +152,21 @@ class AsyncPsycopgWire(_Psycopg):
         if self._direct is not None:
             if (ready := self._direct.ready(sql, values)) is not None:
                 return await self._direct.run_on_loop(ready, self._seconds)
-            if (text := self._preparation(sql, values)) is not None:
-                with self._one_that_may_fail():
-                    await self._cursor.execute(text, prepare=False)
-                    self._direct.prepared(sql, values)
+            self._direct.note(sql, values)
+            await self._prepare_next(self._direct)
         await self._cursor.execute(sql, values, prepare=self._prepare, binary=True)
         return await self._cursor.fetchall()
 
     async def run(self, sql: str, values: Row = ()) -> int:
+        if self._direct is not None:
+            await self._prepare_next(self._direct)
         await self._cursor.execute(sql, values or None, prepare=self._prepare)
         return self._cursor.rowcount
+
+    async def _prepare_next(self, direct: Direct) -> None:
+        if (due := direct.next_due()) is not None:
+            with self._preparing(direct, due):
+                await direct.prepare_on_loop(due, self._seconds)
 
     async def fill(self, schema: str, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
         from psycopg import AsyncRawCursor

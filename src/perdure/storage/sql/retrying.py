@@ -14,8 +14,8 @@ from perdure.storage.sql.transactions import CommitUnknown, Job, ServerGone, Sql
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 CALL_TIMEOUT = 30.0  # seconds that a server may take to answer, unless the options say otherwise
 _LONGEST_CALL = 86_400  # more than a day does not fit into what sockets count with everywhere
-# After a commit whose answer was lost: the answer if it stands, None if it does not.
 Unsettled = ServerGone | TryAgain | CommitUnknown
+# After a commit whose answer was lost: the answer if it stands, None if it does not.
 Landed = Callable[[Transaction, T | None], Coroutine[Any, Any, T | None]]
 
 

@@ -67,7 +67,7 @@ async def _append_to_known(tx: Transaction, write: Write, known: StoredThread) -
         return None
     mark = checkpoint_row(before, after, write.checkpoint) if write.checkpoint else None
     await _store(tx, StoredThread(known.number, after), write, entries, mark)
-    return accepted(before, after, entries, mark)
+    return accepted(before, after, mark)
 
 
 def _head_values(row: ThreadRow) -> Row:
@@ -96,7 +96,7 @@ async def append_slowly(tx: Transaction, write: Write) -> Answer:
         await move(tx, StoredThread(number, after), patch=write.patches)
     if not write.is_plain:
         await _turn(tx, StoredThread(number, after), before.head, write)
-    return accepted(before, after, entries, mark), number
+    return accepted(before, after, mark), number
 
 
 async def _turn(tx: Transaction, stored: StoredThread, head: int, write: Write) -> None:

@@ -43,10 +43,10 @@ class Upkeep:
         self._size = _LARGE
         self._writes = 0
 
-    def note(self, writes: int) -> bool:
-        """So many writes were committed; say whether it is time."""
+    def note(self, writes: int, *, looks: bool = False) -> bool:
+        """So many writes were committed; say whether it is time. `looks`: they may have been large."""
         before, self._writes = self._writes, self._writes + writes
-        looks = before // _LOOK != self._writes // _LOOK
+        looks = looks or before // _LOOK != self._writes // _LOOK
         if self._writes < _WRITES and not (looks and self._grew()):
             return False
         self._writes = 0

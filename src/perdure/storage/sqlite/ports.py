@@ -82,8 +82,9 @@ class GroupPort:
         self._lanes: dict[
             Any, list[Waiting]
         ] = {}  # what waits, by event loop: a loop that ends takes only its own along
-        self._turn = threading.Lock()  # one loop at a time touches the writing connection; never held during a sync
-        self._under_way = 0  # groups the writer has not finished
+        self._turn = threading.Lock()  # one loop at a time touches the writing connection; held during quick syncs only
+        self._under_way = 0  # what the writer has not finished
+        self._soon_over = 0  # … of these, what a group had better wait for: commits of others, copies of the WAL
         self._pace = Pace()
         self._upkeep = Upkeep(self._writing.path)
         self._writing.leave_wal()
@@ -102,7 +103,8 @@ class GroupPort:
         check_usable(self._writing.path, self._pid, self._closed)
         answer = Answer()
         with self._turn:
-            self._send([(job, answer)], self._one_by_one([job]))
+            check_usable(self._writing.path, self._pid, self._closed)
+            self._send([(job, answer)], self._one_by_one([job]), long=True)
         return await answer.future
 
     async def read(self, job: Job[T], *, alone: bool = False) -> T:
@@ -111,20 +113,23 @@ class GroupPort:
     def _begin(self, loop: Any) -> None:
         """Work through everything that waits on this loop, and commit it, or hand that to the writer."""
         with self._turn:
-            if self._under_way:
+            if self._soon_over and not self._closed:
                 return  # what waits is begun at its end
             lane = self._lanes.pop(loop, [])
+            if self._closed:
+                self._refuse(lane, self._too_late())
+                return
             group = [each for each in lane[:_GROUP] if each[1].wanted()]
             if rest := lane[_GROUP:]:
                 self._lanes[loop] = rest
-            if group and not self._closed:
+            if group:
                 self._hand_over(group)
-            elif rest:  # all of those before them were cancelled
+            if rest and not self._under_way:
                 rest[0][1].soon(lambda: self._begin(loop))
 
     def _hand_over(self, group: list[Waiting]) -> None:
         jobs = [job for job, _ in group]
-        outcomes, failure = outcome(lambda: self._writing.stage(jobs))
+        outcomes, failure = (None, None) if self._under_way else outcome(lambda: self._writing.stage(jobs))
         if failure is not None:
             self._refuse(group, failure)
         elif outcomes is None:
@@ -141,12 +146,11 @@ class GroupPort:
             answer.set(*result)
         if self._upkeep.note(len(group)):
             self._send([], self._copy_wal)
-        elif (loop := group[0][1].loop) in self._lanes:  # more than a group can hold
-            group[0][1].soon(lambda: self._begin(loop))
 
-    def _send(self, group: list[Waiting], work: Callable[[], list[Outcome]]) -> None:
+    def _send(self, group: list[Waiting], work: Callable[[], list[Outcome]], *, long: bool = False) -> None:
         self._under_way += 1
-        self._writer.hand_over(work, lambda found, error: self._finish(group, found, error))
+        self._soon_over += not long
+        self._writer.hand_over(work, lambda found, error: self._finish(group, found, error, long))
 
     def _refuse(self, group: list[Waiting], failure: BaseException) -> None:
         """Something nobody expects: without an answer the callers would wait for ever."""
@@ -173,12 +177,13 @@ class GroupPort:
 
         return work
 
-    def _finish(self, group: list[Waiting], found: Any, error: BaseException | None) -> None:
+    def _finish(self, group: list[Waiting], found: Any, error: BaseException | None, long: bool) -> None:
         """On the writer's thread, after the commit: tell everybody, and begin the next group on its event loop."""
         results = self._told(group, found, error)
         with self._turn:
             self._under_way -= 1
-            if self._upkeep.note(len(group)) and not self._closed:
+            self._soon_over -= not long
+            if self._upkeep.note(len(group), looks=long) and not self._closed:
                 self._send([], self._copy_wal)
         settle_together([answer for _, answer in group], results)
         for loop, lane in list(self._lanes.items()):
@@ -206,22 +211,34 @@ class GroupPort:
             return [outcome(self._writing.compact)]
 
         with self._turn:
-            self._send([(_nothing, answer)], work)
+            check_usable(self._writing.path, self._pid, self._closed)
+            self._send([(_nothing, answer)], work, long=True)
         await answer.future
 
     async def pause(self, seconds: float) -> None:
         await pause_on_loop(seconds)
 
     async def close(self) -> None:
-        if self._closed:
+        if self._pid != os.getpid():
+            self._closed = True  # the lock may be held by a thread that os.fork left behind
+            for connection in (self._reading, self._writing):
+                connection.forget()
             return
-        self._closed = True
+        with self._turn:
+            if self._closed:
+                return
+            self._closed = True
         self._reader.close()
         self._writer.close()
-        for connection in (self._reading, self._writing):
-            connection.close() if self._pid == os.getpid() else connection.forget()
-        for _, answer in [each for lane in self._lanes.values() for each in lane]:
-            answer.settle(None, StorageClosedError(self._writing.path, "it was closed before this write began"))
+        with self._turn:
+            for connection in (self._reading, self._writing):
+                connection.close()
+            left, self._lanes = self._lanes, {}
+        for _, answer in [each for lane in left.values() for each in lane]:
+            answer.settle(None, self._too_late())
+
+    def _too_late(self) -> StorageClosedError:
+        return StorageClosedError(self._writing.path, "it was closed before this write began")
 
 
 async def _nothing(tx: Transaction) -> None:
