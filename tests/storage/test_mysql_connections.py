@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from typing import Any
 from urllib.parse import urlsplit
@@ -34,6 +35,8 @@ from perdure.testing.contract.running import Run
 from perdure.testing.scribe import MESSAGE, OTHER, STATE, THREAD, Scribe
 from tests.storage.mysql import run_mysql
 from tests.storage.test_mysql import _NUMBERS, Scene, mode, run, scene, url  # noqa: F401  # fixtures
+
+LOOK = 0.15  # seconds: who looks again within a tenth of one is shown what was there before
 
 # Locks and connections.
 
@@ -98,13 +101,13 @@ def _deadlocks(url: str) -> int:
 def _wait_for_lock(url: str, caller: threading.Thread) -> None:
     """Wait until the server says that somebody waits for a lock; in vain if the caller has ended."""
     while caller.is_alive() and not _somebody_waits(url):
-        pass
+        time.sleep(LOOK)
 
 
 async def _look_for_lock(url: str, caller: asyncio.Task[Any]) -> None:
     """The same beside a task."""
     while not (caller.done() or _somebody_waits(url)):
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(LOOK)
 
 
 def _somebody_waits(url: str) -> bool:
