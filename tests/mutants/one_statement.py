@@ -60,6 +60,7 @@ def never(condition: str) -> Plant:
     return judge(f"WHEN {condition}", f"WHEN false AND {condition}")
 
 
+NOBODY_RUNS = "epoch = :epoch AND name_key IS NOT NULL\n    AND lease_owner IS NULL"
 MOMENT = "greatest(:micros::bigint, updated_at)"
 MOVED_CHAIN = f"sha256(head_digest || int8send(head + 1) || int8send({MOMENT}) || :rest1 || :digest1)"
 JUDGED_CHAIN = "sha256(j.head_digest || int8send(j.head + 1) || int8send(j.moment) || :rest1 || :digest1)"
@@ -69,7 +70,7 @@ ON_KNOWN_LINES: dict[str, tuple[Plant, str]] = {
     "a deleted line is moved": (move("name_key IS NOT NULL", "true"), "forks_still_need"),
     "a late run writes": (move("epoch = :epoch AND", ""), "late_writer"),
     "a run that gave up writes": (move("AND lease_owner IS NOT NULL", ""), "late_writer"),
-    "a run holds nobody back": (move("epoch = :epoch AND name_key IS NOT NULL AND lease_owner IS NULL", "true"), "run"),
+    "a run holds nobody back": (move(NOBODY_RUNS, "true"), "run"),
     "chain not computed": (move(MOVED_CHAIN, "head_digest"), "chain_digest"),
     "time goes back": (move(MOMENT, ":micros::bigint"), "times_of_a_known"),
     "the lease is not renewed": (move("greatest(lease_until, :until)", "lease_until"), "renews_the_lease"),
