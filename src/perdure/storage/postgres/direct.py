@@ -1,6 +1,6 @@
 """Statements that are run without psycopg's cursor: bound, sent and read by a few calls of libpq.
 
-The cursor takes a seventh of the time of a short statement for itself, and twice that on an event loop. What is asked
+The cursor takes about an eighth of the time of a short statement for itself, on an event loop a twelfth. What is asked
 for again and again on one of our connections is prepared there, and goes this way from then on. Anything unusual goes
 through the cursor: the first times, values of other types, a statement that cannot be prepared.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-_QUICK = 0.0005  # seconds of a commit: less than an event loop takes for a few callbacks
+_QUICK = 0.0005  # seconds of a commit that an event loop may be held up for
 _TRUST = 16  # quick commits in a row before one is made in place
 _DOUBT = 256  # … and after one that was not
 _WRITES = 256  # writes between two copies of the WAL: about the 1000 pages after which SQLite does it by itself
