@@ -11,6 +11,7 @@ from tests.mutants.planting import Plant
 
 CONTRACT = "tests/contract/test_contract.py"
 DAMAGE = "tests/contract/test_damage.py"
+CONTINUING = "tests/storage/test_sqlite_continuing.py"
 DURABLE = "tests/contract/test_durable.py"
 ANSWERS = "tests/crash/test_lost_answers.py"
 POWER = "tests/storage/test_file_power_loss.py"
@@ -75,6 +76,9 @@ IN_STORAGES: dict[str, Fault] = {
     "snapshot bound dropped: file": Fault(storages.file_restores_the_future, f"TestFile and ({FUTURE})"),
     "parents freed too early: memory": Fault(storages.memory_frees_parents_at_once, "TestMemory and outlives"),
     "sync dropped: file": Fault(storages.file_is_not_synced, "", POWER),
+    "another head is moved: known line of sqlite": Fault(
+        storages.known_line_is_any_line("head", "head_digest"), "", CONTINUING
+    ),
     "sync dropped: sqlite": Fault(storages.sqlite_is_not_synced, "", DURABLE),
     "lost answers are failures: postgres": Fault(storages.postgres_takes_lost_answers_for_failures, "once", ANSWERS),
     "what landed is not looked for: postgres": Fault(storages.postgres_never_looks_for_what_landed, "once", ANSWERS),
@@ -91,11 +95,12 @@ IN_SQL: dict[str, tuple[Plant, str]] = {
 }
 # In the save of somebody who saw the line last, on SQLite. What changes together is left out together.
 ON_KNOWN_SQLITE_LINES: dict[str, tuple[Plant, str]] = {
-    "another head is moved": (storages.known_line_is_any_line("head", "head_digest"), "known or once"),
     "a late run writes": (storages.known_line_is_any_line("epoch", "lease_owner", "lease_until"), "late_writer"),
     "a run that gave up writes": (storages.known_line_is_any_line("lease_owner", "lease_until"), "late_writer"),
     "the lease is cut short": (storages.known_line_is_any_line("lease_until"), "cut_short"),
     "the lease is not renewed": (storages.known_lease_is_not_renewed, "renews_the_lease"),
+    "the minute is not moved": (storages.known_minute_is_not_moved, "first_in_the_directory"),
+    "an entry without a head stays": (storages.known_entry_is_not_taken_back, "cut_short"),
 }
 # In the rules of rewinds and prunes.
 IN_SEAMS: dict[str, Fault] = {

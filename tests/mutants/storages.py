@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from perdure.storage import lineage, memory
@@ -13,8 +14,8 @@ from perdure.storage.postgres.transactions import PostgresPort
 from perdure.storage.sql import doubts
 from perdure.storage.sql import reading as sql_reading
 from perdure.storage.sql import writing as sql_writing
-from perdure.storage.sqlite import connection
-from tests.mutants.planting import Plant, replace, restate, with_changes
+from perdure.storage.sqlite import connection, continuing
+from tests.mutants.planting import Plant, replace, restate, rewrite, with_changes
 
 NO_USER = (r"t\.user_id = (\S+)", r"(\1 || '') IS NOT NULL")
 NOTHING = ("WHERE", "WHERE 1 = 0 AND")
@@ -49,12 +50,27 @@ def file_forgets_retries() -> None:
 
 def known_line_is_any_line(*columns: str) -> Plant:
     """Conditions on the line that a process knows are left out; their values are bound all the same."""
-    which = "|".join(columns)
-    return lambda: restate("MOVE_KNOWN_HEAD", rf"AND ({which}) (=|IS) \?", "AND coalesce(?, 1) IS NOT NULL")
+
+    def plant() -> None:
+        for name in ("_MOVE_HEAD", "_MOVE_LINE"):
+            text, count = re.subn(rf"AND ({'|'.join(columns)}) (=|IS) \?", any_value, getattr(continuing, name))
+            assert count == len(columns), f"{name} does not ask for all of {columns}"
+            setattr(continuing, name, text)
+
+    any_value = "AND coalesce(?, 1) IS NOT NULL"
+    return plant
 
 
 def known_lease_is_not_renewed() -> None:
-    restate("MOVE_KNOWN_HEAD", r"lease_until = \?,", "lease_until = coalesce(lease_until, ?),")
+    rewrite(continuing, "_MOVE_LINE", "lease_until = ?, ", "lease_until = coalesce(lease_until, ?), ")
+
+
+def known_minute_is_not_moved() -> None:
+    rewrite(continuing, "_MOVE_LINE", "updated_minute = ?", "updated_minute = coalesce(updated_minute, ?)")
+
+
+def known_entry_is_not_taken_back() -> None:
+    rewrite(continuing, "_TAKE_BACK", *NOTHING)
 
 
 def sql_forgets_retries() -> None:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sqlite3
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from perdure import Perdure
-from perdure.core.errors import StorageClosedError, StorageIOError
+from perdure.core.errors import StorageClosedError, StorageIOError, VersionConflictError
 from perdure.core.identity import ThreadKey
+from perdure.core.ports import Silence
 from perdure.core.writes import Appended
-from perdure.storage.sqlite.pace import Pace, Upkeep
+from perdure.storage.sqlite.pace import Company, Pace, Upkeep
 from perdure.storage.sqlite.store import SqliteStorage
 from perdure.testing.clock import ManualClock
-from perdure.testing.scribe import THREAD, Scribe
+from perdure.testing.scribe import MESSAGE, THREAD, Scribe
 
+MESSAGES = ThreadKey("", "", "messages")
 SLOW, QUICK = 0.01, 0.0001
 
 
@@ -40,6 +44,43 @@ def test_one_slow_commit_sends_hundreds_to_the_thread() -> None:
         seen.append(pace.is_quick)
         pace.note(QUICK)
     assert seen == [False] * 256 + [True] * 44
+
+
+def test_a_commit_that_was_a_little_slow_is_doubted_for_a_little_while() -> None:
+    pace = Pace()
+    pace.note(0.0006)  # the first one of a connection, which syncs the folder too
+    seen: list[bool] = []
+    for _ in range(30):
+        seen.append(pace.is_quick)
+        pace.note(QUICK)
+    assert seen == [False] * 19 + [True] * 11
+
+
+def test_a_slow_commit_is_not_forgotten_over_one_that_was_less_slow() -> None:
+    pace = Pace()
+    pace.note(SLOW)
+    pace.note(0.0006)
+    for _ in range(255):
+        pace.note(QUICK)
+    assert not pace.is_quick
+
+
+def test_writes_that_come_alone_are_made_at_once_and_every_fifth_waits_its_turn() -> None:
+    company, seen = Company(), list[bool]()
+    for _ in range(16 + 10):
+        seen.append(company.is_absent())
+        if not seen[-1]:
+            company.note(1)
+    assert seen == [False] * 16 + [True, True, True, True, False] * 2
+
+
+def test_where_somebody_joined_writes_wait_their_turn_again() -> None:
+    company = Company()
+    for _ in range(16):
+        company.note(1)
+    assert company.is_absent()
+    company.note(2)
+    assert not company.is_absent()
 
 
 def test_a_disk_that_stays_slow_is_never_waited_for_on_the_event_loop() -> None:
@@ -158,3 +199,82 @@ def test_two_event_loops_write_in_turn(tmp_path: Path, quick: bool) -> None:
     found = [asyncio.run(storage.entries(ThreadKey("", "", name))) for name in ("one", "two")]
     assert [len(each) for each in found] == [180, 180]
     asyncio.run(storage.close())
+
+
+async def _quick(path: Path) -> SqliteStorage:
+    """A storage on a disk that is always quick."""
+    storage = SqliteStorage(f"{path}/a.db", mode="async", telemetry=(told := Told()))
+    await storage.setup()
+    storage._port._pace.note = lambda _: None  # type: ignore[attr-defined, method-assign]
+    storage._port._pace._missing = 0  # type: ignore[attr-defined]
+    told.counts.clear()
+    storage.told = told  # type: ignore[attr-defined]
+    return storage
+
+
+class Told(Silence):
+    """Counts."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def count(self, name: str, value: int = 1, /, **labels: str) -> None:
+        self.counts[name] += value
+
+
+async def test_a_task_that_writes_without_a_pause_lets_others_in(tmp_path: Path) -> None:
+    storage, rounds = await _quick(tmp_path), 0
+    scribe = Scribe(storage, ManualClock())
+
+    async def other() -> None:
+        nonlocal rounds
+        while True:
+            await asyncio.sleep(0)
+            rounds += 1
+
+    beside = asyncio.create_task(other())
+    await scribe.grow(THREAD, 200)
+    beside.cancel()
+    assert rounds >= 200 // 5
+    assert len(await storage.entries(THREAD)) == 200
+    await storage.close()
+
+
+async def test_tasks_that_write_side_by_side_soon_share_their_commits(tmp_path: Path) -> None:
+    storage = await _quick(tmp_path)
+    scribe = Scribe(storage, ManualClock())
+    await scribe.grow(THREAD, 60)  # alone: made at once by now
+    keys = [ThreadKey("", "", f"t{at}") for at in range(8)]
+    await asyncio.gather(*(scribe.grow(key, 50) for key in keys))
+    assert [len(await storage.entries(key)) for key in keys] == [50] * 8
+    commits = storage.told.counts["perdure.sqlite.commits"] - 60  # type: ignore[attr-defined]
+    assert commits < 400 / 3
+    await storage.close()
+
+
+async def test_a_write_that_is_made_at_once_and_refused_changes_nothing(tmp_path: Path) -> None:
+    storage = await _quick(tmp_path)
+    scribe = Scribe(storage, ManualClock())
+    await scribe.grow(THREAD, 40)
+    for _ in range(10):
+        with pytest.raises(VersionConflictError):
+            await scribe.append(expected=1)
+        assert (await scribe.append(MESSAGES, MESSAGE)).row.key == MESSAGES
+    assert [len(await storage.entries(key)) for key in (THREAD, MESSAGES)] == [40, 10]
+    await storage.close()
+
+
+async def test_a_write_that_would_be_made_at_once_waits_for_another_process(tmp_path: Path) -> None:
+    storage = await _quick(tmp_path)
+    scribe = Scribe(storage, ManualClock())
+    await scribe.grow(THREAD, 40)
+    other = sqlite3.connect(f"{tmp_path}/a.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    waiting = [asyncio.create_task(scribe.append()) for _ in range(3)]
+    await asyncio.sleep(0.2)
+    assert not any(each.done() for each in waiting)
+    other.execute("COMMIT")
+    await asyncio.wait_for(asyncio.gather(*waiting), 30)
+    assert len(await storage.entries(THREAD)) == 43
+    other.close()
+    await storage.close()

@@ -23,7 +23,7 @@ from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Whic
 from perdure.core.transfer import ThreadCopy
 from perdure.core.writes import Appended, Restored, Sizes, Snapshot, Write
 
-SCHEMA = 3  # what this release writes
+SCHEMA = 4  # what this release writes
 READS = 1  # the oldest schema this release reads and upgrades
 NEVER = 1 << 62  # a size that nothing has
 BLOB_GRACE = 3600 * 1_000_000  # a large value nobody refers to is swept after an hour

@@ -53,6 +53,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     on_taken_nothing: str = "ON CONFLICT ({key}) DO NOTHING"
     partial_indexes: bool = True
     by_minute: bool = False  # whether the directory is indexed by the minute of `updated_at` only
+    keeps_minute: bool = False  # … which statements fill in: naming it in an UPDATE would touch its index each time
     named_columns: str = "namespace, user_id, id"  # a thread's name, as far as an index can hold it
     lease_columns: str = "namespace, lease_until"  # finds leases that ran out
     user_read: str = "user_id"  # the user as text, '' for nobody
@@ -70,6 +71,10 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     def newest_before(self, updated: int, uid: str) -> tuple[int | str, ...]:
         """A place in that order."""
         return (updated >> MINUTE, updated, uid) if self.by_minute else (updated, uid)
+
+    def moment(self, updated: int) -> tuple[int, ...]:
+        """The values of `updated_at`, and of its minute where statements fill that in."""
+        return (updated, updated >> MINUTE) if self.keeps_minute else (updated,)
 
     def table(self, name: str) -> str:
         """A table as statements name it."""

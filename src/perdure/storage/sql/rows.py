@@ -116,12 +116,12 @@ def metadata_text(metadata: bytes) -> str | None:
 
 
 def thread_values(row: ThreadRow) -> Row:
-    """The values of INSERT_THREAD."""
+    """The values of INSERT_THREAD, but for those of the moment."""
     return (
         row.uid, bytes.fromhex(row.key.digest()), row.key.namespace, row.key.user, row.key.id, row.name, row.agent,
         tags_text(row.tags), row.status, row.head, row.state_version, row.head_digest, row.last_checkpoint, row.epoch,
         row.lease_owner, row.lease_until, row.wake_at, row.attempts, row.parent_uid, row.parent_version, row.created,
-        row.updated, metadata_text(row.metadata), row.run,
+        metadata_text(row.metadata), row.run,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from perdure.storage.sql.dialect import Dialect
+from perdure.storage.sql.dialect import MINUTE, Dialect
 
 _META = """
 CREATE TABLE {t}meta (
@@ -201,6 +201,19 @@ class SchemaStep(msgspec.Struct, frozen=True, kw_only=True):
     min_writer: int
 
 
+def _minute_column(dialect: Dialect) -> list[str]:
+    """Where the first layout had none: an index over `updated_at` itself was touched by every write."""
+    if not dialect.keeps_minute:
+        return []
+    thread, index = dialect.table("thread"), f"{dialect.indexes}thread_updated"
+    return [
+        f"ALTER TABLE {thread} ADD COLUMN updated_minute {dialect.types.int} NOT NULL DEFAULT 0",
+        f"UPDATE {thread} SET updated_minute = updated_at >> {MINUTE}",  # noqa: S608  # names and numbers of ours
+        f"DROP INDEX {index}",
+        f"CREATE INDEX {index} ON {thread} (namespace, updated_minute)",
+    ]
+
+
 def _word_index(dialect: Dialect) -> list[str]:
     index = dialect.words.index
     return [text.format(t=dialect.tables) for text in index.layout] if index else []
@@ -228,6 +241,10 @@ STEPS: tuple[SchemaStep, ...] = (
         parts=(_METADATA, _RUN, _MESSAGE, _PROJECTION, *_MESSAGE_INDEXES, _word_index),
         min_reader=3,
         min_writer=3,
+    ),
+    # A release that moves a head and leaves the minute as it was would leave the directory in another order.
+    SchemaStep(
+        number=4, why="the directory by the minute on SQLite", parts=(_minute_column,), min_reader=4, min_writer=4
     ),
 )
 
@@ -263,7 +280,7 @@ def _written(part: Part, dialect: Dialect) -> list[str]:
 
 
 def _index(index: Index, dialect: Dialect) -> str:
-    newest = "updated_minute" if dialect.by_minute else dialect.newest
+    newest = "updated_minute" if dialect.types.minute else "updated_at, uid"
     columns = {"named": dialect.named_columns, "leases": dialect.lease_columns, "newest": newest}
     on = index.on.format(thread_of_entry=dialect.thread_of_entry, **columns)
     where = f" WHERE {index.where}" if index.where and dialect.partial_indexes else ""

@@ -77,25 +77,19 @@ WHERE namespace = ? AND user_id = ? AND id = ? AND name_key IS NOT NULL"""
         self.THREADS_BY_ID = f"""SELECT {columns} FROM {thread}
 WHERE namespace = ? AND id = ? AND name_key IS NOT NULL ORDER BY user_id"""
 
+        minute, given = (", updated_minute", ", ?") if self.dialect.keeps_minute else ("", "")
         self.INSERT_THREAD = f"""INSERT INTO {thread} (uid, name_key, namespace, user_id, id, name, agent, tags,
   status, head, head_state_version, head_digest, last_checkpoint, epoch, lease_owner, lease_until, wake_at, attempts,
-  parent, parent_version, created_at, updated_at, metadata, run_version)
-VALUES (?, ?, ?, {self.dialect.user_bound}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+  parent, parent_version, created_at, metadata, run_version, updated_at{minute})
+VALUES (?, ?, ?, {self.dialect.user_bound}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?{given})"""
         self.THREAD_ROW = f'SELECT "row" FROM {thread} WHERE uid = ?'
 
         # The head moves; nothing else of the line changes.
+        minute = ", updated_minute = ?" if self.dialect.keeps_minute else ""
         self.MOVE_HEAD = f"""UPDATE {thread}
 SET head = ?, head_state_version = ?, run_version = ?, head_digest = ?, last_checkpoint = ?, lease_until = ?,
-  updated_at = ?
+  updated_at = ?{minute}
 WHERE "row" = ?"""
-
-        # The head moves, if the line still is what this process knows: a save without reading it first. What changes
-        # with each entry is compared, and all that can change without one.
-        self.MOVE_KNOWN_HEAD = f"""UPDATE {thread}
-SET head = ?, head_state_version = ?, run_version = ?, head_digest = ?, last_checkpoint = ?, lease_until = ?,
-  updated_at = ?
-WHERE "row" = ? AND uid = ? AND head = ? AND head_digest = ? AND epoch = ? AND lease_owner IS ? AND lease_until = ?
-  AND wake_at IS ? AND name_key IS NOT NULL"""
 
         # Everything of the line that a patch or a lease may change.
         self.PATCH_THREAD = f"""UPDATE {thread}

@@ -59,7 +59,7 @@ class SqlStorage:
         self._known[key] = stored
 
     async def _append(self, write: Write, known: StoredThread | None, landed: Landed[Answer]) -> Answer:
-        return await self._run.write(lambda tx: writing.append(tx, write, known), landed)
+        return await self._run.write(lambda tx: writing.append_slowly(tx, write), landed)
 
     async def keyed(self, key: ThreadKey, idem_key: str) -> Entry | None:
         return await self._run.read(lambda tx: reading.keyed(tx, key, idem_key), alone=True)

@@ -22,7 +22,6 @@ from perdure.core.writes import (
     accepted,
     admit,
     checkpoint_row,
-    continues,
     deleted,
     found_again,
     same_request,
@@ -34,7 +33,6 @@ from perdure.storage.sql.pruning import check_goal, check_plan, prune
 from perdure.storage.sql.reading import checkpoint_at, lineage, pieces, seams_of, thread, written_at
 from perdure.storage.sql.rows import (
     VERSIONS,
-    Row,
     StoredThread,
     checkpoint_values,
     entry_values,
@@ -45,34 +43,6 @@ from perdure.storage.sql.rows import (
 from perdure.storage.sql.transactions import Transaction
 
 Answer = tuple[Appended, int]  # what became of a write, and the number of the thread's row
-
-
-async def append(tx: Transaction, write: Write, known: StoredThread | None = None) -> Answer:
-    """The append of the contract, and the number of the thread's row.
-
-    `known` is the line as this process last wrote it. If it still stands the write needs no look at it first.
-    """
-    quick = await _append_to_known(tx, write, known) if known is not None else None
-    return (quick, known.number) if quick is not None and known is not None else await append_slowly(tx, write)
-
-
-async def _append_to_known(tx: Transaction, write: Write, known: StoredThread) -> Appended | None:
-    before = known.row
-    if write.patches or not continues(before, write):
-        return None
-    if write.idem_key is not None and await tx.rows(tx.sql.ENTRY_BY_KEY, (known.number, write.idem_key)):
-        return None
-    after, entries = stamped(before, write)
-    if not await tx.run(tx.sql.MOVE_KNOWN_HEAD, (*_head_values(after), *known.as_known())):
-        return None
-    mark = checkpoint_row(before, after, write.checkpoint) if write.checkpoint else None
-    await _store(tx, StoredThread(known.number, after), write, entries, mark)
-    return accepted(before, after, mark)
-
-
-def _head_values(row: ThreadRow) -> Row:
-    head = (row.head, row.state_version, row.run, row.head_digest, row.last_checkpoint)
-    return (*head, row.lease_until, row.updated)
 
 
 async def append_slowly(tx: Transaction, write: Write) -> Answer:
@@ -149,7 +119,7 @@ async def make_thread(tx: Transaction, row: ThreadRow, write: Write | None = Non
     """Insert a thread's line, and return the number of its row."""
     if write is not None and await tx.rows(tx.sql.THREAD_BY_UID, (row.uid,)):
         raise deleted(write)
-    await tx.run(tx.sql.INSERT_THREAD, thread_values(row))
+    await tx.run(tx.sql.INSERT_THREAD, (*thread_values(row), *tx.sql.dialect.moment(row.updated)))
     return (await tx.rows(tx.sql.THREAD_ROW, (row.uid,)))[0][0]
 
 
@@ -174,9 +144,11 @@ async def keep_blob(tx: Transaction, stored: StoredThread, blob: Blob | CopiedBl
 
 async def move(tx: Transaction, stored: StoredThread, *, patch: bool) -> None:
     """Move the head of a thread, and the rest of its line with `patch`."""
-    await tx.run(tx.sql.MOVE_HEAD, (*_head_values(stored.row), stored.number))
+    row = stored.row
+    head = (row.head, row.state_version, row.run, row.head_digest, row.last_checkpoint, row.lease_until)
+    await tx.run(tx.sql.MOVE_HEAD, (*head, *tx.sql.dialect.moment(row.updated), stored.number))
     if patch:
-        await tx.run(tx.sql.PATCH_THREAD, patch_values(stored.number, stored.row))
+        await tx.run(tx.sql.PATCH_THREAD, patch_values(stored.number, row))
 
 
 LineChange = Callable[[ThreadRow, int], ThreadRow]  # given by how much the caller's clock is slow

@@ -269,18 +269,18 @@ def _apart(raw: sqlite3.Connection, job: Job[Any]) -> Outcome:
 class SqliteTransaction:
     """An open transaction. Its coroutines never wait."""
 
-    __slots__ = ("_execute", "_raw")
+    __slots__ = ("_raw", "execute")
     sql = STATEMENTS
 
     def __init__(self, raw: sqlite3.Connection) -> None:
         self._raw = raw
-        self._execute = raw.execute
+        self.execute = raw.execute
 
     async def rows(self, sql: str, values: Row = ()) -> list[Row]:
-        return self._execute(sql, values).fetchall()
+        return self.execute(sql, values).fetchall()
 
     async def run(self, sql: str, values: Row = ()) -> int:
-        return self._execute(sql, values).rowcount
+        return self.execute(sql, values).rowcount
 
     async def fill(self, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
         self._raw.executemany(self.sql.dialect.insert(table, columns), rows)

@@ -25,6 +25,8 @@ DIALECT = Dialect(
     types=TYPES,
     bound=unchanged,
     words=WORDS,
+    by_minute=True,
+    keeps_minute=True,
     doubts_indexes=True,
     has_meta="SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'perdure_meta'",
 )

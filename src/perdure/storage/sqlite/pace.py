@@ -6,7 +6,8 @@ import os
 
 _QUICK = 0.0005  # seconds of a commit that an event loop may be held up for
 _TRUST = 16  # quick commits in a row before one is made in place
-_DOUBT = 256  # … and after one that was not
+_IN_A_ROW = 4  # writes that are made at once before one waits its turn
+_DOUBT = 256  # … at most, after one that was not: as many times more as it took longer
 _WRITES = 256  # writes between two copies of the WAL: about the 1000 pages after which SQLite does it by itself
 _LOOK = 8  # writes between two looks at the size of the WAL
 _LARGE = 4 * 1024 * 1024  # bytes of a WAL that may be there without having grown
@@ -17,7 +18,8 @@ class Pace:
 
     Handing it to a thread and being told of its end takes a tenth of a millisecond, as long as the commit itself on
     such a disk. A disk that is slow, if only once, has the thread wait for it from then on, until it has been quick
-    for a while: an event loop is held up for one commit in hundreds at most.
+    for a while, the longer the slower it was: what an event loop is held up for beyond quick commits is the 32nd part
+    of a millisecond each on the average, but for a disk that stands still.
     """
 
     def __init__(self) -> None:
@@ -30,9 +32,33 @@ class Pace:
     def note(self, seconds: float) -> None:
         """A commit took so long."""
         if seconds > _QUICK:
-            self._missing = _DOUBT
+            self._missing = max(self._missing, min(int(seconds / _QUICK * _TRUST), _DOUBT))
         elif self._missing:
             self._missing -= 1
+
+
+class Company:
+    """Whether writers come one at a time: then a write is made at once, and its caller goes on without a wait.
+
+    Going through the event loop takes two of its rounds, a tenth of a commit each. But who never waits never lets the
+    others in: so every few writes wait their turn all the same, and where somebody joined them, the next ones do too.
+    """
+
+    def __init__(self) -> None:
+        self._missing = _TRUST
+        self._in_a_row = 0
+
+    def is_absent(self) -> bool:
+        """Whether the next write is made at once."""
+        if self._missing or self._in_a_row == _IN_A_ROW:
+            self._in_a_row = 0
+            return False
+        self._in_a_row += 1
+        return True
+
+    def note(self, together: int) -> None:
+        """So many writes were committed together after a wait."""
+        self._missing = _TRUST if together > 1 else max(self._missing - 1, 0)
 
 
 class Upkeep:

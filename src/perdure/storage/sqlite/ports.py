@@ -13,7 +13,7 @@ from perdure.core.ports import Telemetry
 from perdure.storage.ports import Answer, Worker, check_usable, outcome, pause_in_place, pause_on_loop, settle_together
 from perdure.storage.sql.transactions import Job, T, Transaction
 from perdure.storage.sqlite.connection import BEGIN_READ, BEGIN_WRITE, Connection, Outcome
-from perdure.storage.sqlite.pace import Pace, Upkeep
+from perdure.storage.sqlite.pace import Company, Pace, Upkeep
 
 _GROUP = 128  # writes that share one commit at most
 
@@ -86,17 +86,30 @@ class GroupPort:
         self._under_way = 0  # what the writer has not finished
         self._soon_over = 0  # … of these, what a group had better wait for: commits of others, copies of the WAL
         self._pace = Pace()
+        self._company = Company()
         self._upkeep = Upkeep(self._writing.path)
         self._writing.leave_wal()
 
     async def write(self, job: Job[T]) -> T:
         check_usable(self._writing.path, self._pid, self._closed)
+        if not self._lanes and not self._under_way and self._pace.is_quick and self._company.is_absent():
+            made = self._at_once(job)
+            if made is not None:
+                return _value(made)
         answer = Answer()
         lane = self._lanes.setdefault(answer.loop, [])
         lane.append((job, answer))
         if len(lane) == 1 and not self._under_way:
             answer.soon(lambda: self._begin(answer.loop))
         return await answer.future
+
+    def _at_once(self, job: Job[Any]) -> Outcome | None:
+        """Make a write on the event loop of its caller, who goes on with it; None where others are at work."""
+        with self._turn:
+            if self._closed or self._under_way:
+                return None
+            outcomes = self._writing.stage([job])
+            return None if outcomes is None else self._committed(1, outcomes)[0]
 
     async def write_long(self, job: Job[T]) -> T:
         """A write that takes its time: all of it is done by the writer's thread, and the event loop goes on."""
@@ -128,6 +141,7 @@ class GroupPort:
                 rest[0][1].soon(lambda: self._begin(loop))
 
     def _hand_over(self, group: list[Waiting]) -> None:
+        self._company.note(len(group))
         jobs = [job for job, _ in group]
         outcomes, failure = (None, None) if self._under_way else outcome(lambda: self._writing.stage(jobs))
         if failure is not None:
@@ -141,11 +155,15 @@ class GroupPort:
 
     def _commit_here(self, group: list[Waiting], outcomes: list[Outcome]) -> None:
         """On the event loop of the group."""
-        found, error = outcome(self._commit(outcomes))
-        for (_, answer), result in zip(group, self._told(group, found, error), strict=True):
+        for (_, answer), result in zip(group, self._committed(len(group), outcomes), strict=True):
             answer.set(*result)
-        if self._upkeep.note(len(group)):
+
+    def _committed(self, writes: int, outcomes: list[Outcome]) -> list[Outcome]:
+        """Commit what was staged, here and now, and return what each caller is told."""
+        told = self._told(writes, *outcome(self._commit(outcomes)))
+        if self._upkeep.note(writes):
             self._send([], self._copy_wal)
+        return told
 
     def _send(self, group: list[Waiting], work: Callable[[], list[Outcome]], *, long: bool = False) -> None:
         self._under_way += 1
@@ -179,7 +197,7 @@ class GroupPort:
 
     def _finish(self, group: list[Waiting], found: Any, error: BaseException | None, long: bool) -> None:
         """On the writer's thread, after the commit: tell everybody, and begin the next group on its event loop."""
-        results = self._told(group, found, error)
+        results = self._told(len(group), found, error)
         with self._turn:
             self._under_way -= 1
             self._soon_over -= not long
@@ -190,14 +208,14 @@ class GroupPort:
             for _, answer in lane[:1]:
                 answer.soon_from_elsewhere(lambda loop=loop: self._begin(loop))
 
-    def _told(self, group: list[Waiting], found: Any, error: BaseException | None) -> list[Outcome]:
+    def _told(self, writes: int, found: Any, error: BaseException | None) -> list[Outcome]:
         """What each of a group is told after its commit."""
-        if group:
+        if writes:
             self._telemetry.count("perdure.sqlite.commits", 1)
-            self._telemetry.count("perdure.sqlite.grouped_writes", len(group))
+            self._telemetry.count("perdure.sqlite.grouped_writes", writes)
         elif error is not None:
             self._telemetry.log("warning", "the WAL could not be copied into the database", error=str(error))
-        return [(None, error)] * len(group) if error is not None else found
+        return [(None, error)] * writes if error is not None else found
 
     async def disk_bytes(self) -> int:
         return disk_bytes(self._reading.path)
@@ -239,6 +257,13 @@ class GroupPort:
 
     def _too_late(self) -> StorageClosedError:
         return StorageClosedError(self._writing.path, "it was closed before this write began")
+
+
+def _value(made: Outcome) -> Any:
+    value, error = made
+    if error is not None:
+        raise error
+    return value
 
 
 async def _nothing(tx: Transaction) -> None:

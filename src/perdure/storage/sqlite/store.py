@@ -11,15 +11,20 @@ from perdure.core.messages import Projected
 from perdure.core.ports import Silence, Telemetry
 from perdure.core.threads import ThreadRow
 from perdure.core.transfer import ThreadCopy, check
+from perdure.core.writes import Write
 from perdure.storage.contract import Migrate, Schema, Watch
 from perdure.storage.ports import PollingWatch
 from perdure.storage.sql.messages import project
+from perdure.storage.sql.retrying import Landed
+from perdure.storage.sql.rows import StoredThread
 from perdure.storage.sql.schema import run_step, steps_after
 from perdure.storage.sql.setup import set_up
 from perdure.storage.sql.store import SqlStorage
 from perdure.storage.sql.transactions import Transaction
 from perdure.storage.sql.transfers import put_thread
+from perdure.storage.sql.writing import Answer
 from perdure.storage.sqlite.connection import Connection
+from perdure.storage.sqlite.continuing import append
 from perdure.storage.sqlite.dialect import DIALECT
 from perdure.storage.sqlite.ports import DirectPort, GroupPort
 from perdure.storage.sqlite.words import HAS_FTS5
@@ -56,6 +61,9 @@ class SqliteStorage(SqlStorage):
         _check_place(self.path, migrate)
         await self._port.read(self._check_library)
         return await set_up(self._port, self.path, migrate)
+
+    async def _append(self, write: Write, known: StoredThread | None, landed: Landed[Answer]) -> Answer:
+        return await self._run.write(lambda tx: append(tx, write, known), landed)
 
     async def _check_library(self, tx: Transaction) -> None:
         if not await tx.rows(HAS_FTS5):

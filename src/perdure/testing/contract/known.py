@@ -16,6 +16,7 @@ import pytest
 from perdure.core.checkpoint import CheckpointQuery
 from perdure.core.digest import GENESIS, verify_links
 from perdure.core.errors import KeyReusedError, LeaseHeldError, LeaseLostError, NotFoundError, VersionConflictError
+from perdure.core.threads import ThreadQuery
 from perdure.core.writes import Appended, Write
 from perdure.storage.contract import Storage
 from perdure.testing.clock import ManualClock
@@ -182,6 +183,17 @@ class KnownContract(_Openings):
         assert [(version, parent) for _, version, parent in told] == [(2, None), (1, marks[0].id), (5, marks[0].id)]
         assert (plain.checkpoint, plain.row.last_checkpoint) == (None, marks[1].id)
         assert await opened.thread(THREAD) == made[-1].row
+
+    async def test_a_known_thread_that_is_written_to_comes_first_in_the_directory(
+        self, opened: Storage, author: Scribe
+    ) -> None:
+        for _ in range(2):
+            for key in (THREAD, OTHER):
+                for wait in (timedelta(), timedelta(seconds=40), timedelta(hours=3)):
+                    author.clock.advance(wait)
+                    await author.append(key, MESSAGE)
+                found = await opened.threads(ThreadQuery(namespace="", user="alice"))
+                assert [row.key for row in found][:1] == [key]
 
     async def test_a_key_of_a_known_thread_answers_again(self, opened: Storage, author: Scribe) -> None:
         uid = (await author.append()).row.uid
