@@ -12,9 +12,13 @@ import time
 PREGROWN_PAGES = 2000  # more than a checkpoint every 1000 pages plus the largest single write can reach
 
 
-def connect(path: str) -> sqlite3.Connection:
-    """A connection with the pragmas that every side has."""
+SQLITES_PAGE, OUR_PAGE = 4096, 8192  # bytes, of files that SQLite and Perdure make
+
+
+def connect(path: str, page: int = SQLITES_PAGE) -> sqlite3.Connection:
+    """A connection with the pragmas that every side has; `page` is for a new file."""
     raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
+    raw.execute(f"PRAGMA page_size = {page}")
     raw.execute("PRAGMA journal_mode = WAL").fetchone()
     raw.execute("PRAGMA synchronous = FULL")
     return raw
@@ -37,10 +41,10 @@ def grow_wal(raw: sqlite3.Connection, pages: int = PREGROWN_PAGES) -> None:
 class Database:
     """A file with a pre-grown WAL. One idle connection stays open: the last one to close would delete the WAL."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, page: int = SQLITES_PAGE) -> None:
         self.path = path
         self.url = f"sqlite:///{path}"
-        self.keeper = connect(path)
+        self.keeper = connect(path, page)
         grow_wal(self.keeper)
         self.grown = self.wal_bytes()
 
@@ -62,6 +66,13 @@ class Database:
 
     def close(self) -> None:
         self.keeper.close()
+
+
+class OurDatabase(Database):
+    """The same as Perdure would make it."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, OUR_PAGE)
 
 
 def bytes_of(path: str) -> int:

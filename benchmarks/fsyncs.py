@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.databases import Database, RawCommits
+from benchmarks.databases import OurDatabase, RawCommits
 from benchmarks.peers.child import ROOT, Peer, command, is_installed
 from benchmarks.stores import SIDES
 from benchmarks.timing import progress
@@ -74,7 +74,7 @@ def play_peer(peer: Peer, saves: int) -> None:
 
 def play(name: str, path: str, saves: int) -> None:
     """One side alone, in the traced child."""
-    side = _Raw(path) if name == "raw" else SIDES[name](Database(path), "words", turns("words", _WARM + saves))
+    side = _Raw(path) if name == "raw" else SIDES[name](OurDatabase(path), "words", turns("words", _WARM + saves))
     for at in range(_WARM + saves):
         if at == _WARM:
             os.getsid(0)

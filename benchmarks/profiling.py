@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.databases import Database
+from benchmarks.databases import OurDatabase
 from benchmarks.stores import SIDES, Side, fill, handle, open_store
 from benchmarks.timing import timed
 from benchmarks.workload import turns
@@ -30,7 +30,7 @@ def profile(what: str, count: int) -> str:
 
 
 def _saves(side_class: type[Side], path: str, count: int) -> list[Run]:
-    side = side_class(Database(path), "words", turns("words", count + _REPEATS))
+    side = side_class(OurDatabase(path), "words", turns("words", count + _REPEATS))
     for at in range(count):
         side.step(at)
     runs = [_profiled(side.step, at) for at in range(count, count + _REPEATS)]

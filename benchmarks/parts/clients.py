@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 
-from benchmarks.databases import Database, RawCommits
+from benchmarks.databases import OurDatabase, RawCommits
 from benchmarks.report import compared
 from benchmarks.scale import Bench
 from benchmarks.timing import progress
@@ -26,7 +26,7 @@ async def _measure(bench: Bench, clients: int, bar: float) -> None:
     """Rounds of all clients at once and rounds of serial raw commits take turns in random order."""
     path, rng = bench.path("clients"), random.Random(clients)
     each = bench.scale.each
-    database, raw = Database(path), RawCommits(bench.path("raw"))
+    database, raw = OurDatabase(path), RawCommits(bench.path("raw"))
     mine: list[float] = []
     theirs: list[float] = []
     async with Perdure.open(f"sqlite:///{path}") as store:

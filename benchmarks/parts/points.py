@@ -7,7 +7,7 @@ import sys
 
 import msgspec
 
-from benchmarks.databases import Database, RawCommits, bytes_of
+from benchmarks.databases import OurDatabase, RawCommits, bytes_of
 from benchmarks.report import Figure, compared
 from benchmarks.scale import Bench
 from benchmarks.stores import fill, handle, open_store
@@ -44,7 +44,7 @@ def _pruned(bench: Bench, variant: Variant) -> None:
 def fork(bench: Bench) -> None:
     """A fork of a long thread with its first append, beside one raw commit; and what one takes on disk."""
     count = bench.scale.turns
-    home, raw = Database(bench.path("fork")), RawCommits(bench.path("raw fork"))
+    home, raw = OurDatabase(bench.path("fork")), RawCommits(bench.path("raw fork"))
     fill(home.url, "words", bench.turns()[:count])
     with open_store(home.url) as store:
         thread, names = handle(store), itertools.count()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.databases import Database, RawCommits
+from benchmarks.databases import OurDatabase, RawCommits
 from benchmarks.report import Figure, compared
 from benchmarks.scale import Bench
 from benchmarks.stores import MarkedUpdates, Updates
@@ -24,8 +24,8 @@ def run(bench: Bench) -> None:
 
 def _played(bench: Bench) -> Samples:
     turns = bench.turns()
-    plain = Updates(Database(bench.path("update")), "words", turns)
-    marked = MarkedUpdates(Database(bench.path("marked")), "words", turns)
+    plain = Updates(OurDatabase(bench.path("update")), "words", turns)
+    marked = MarkedUpdates(OurDatabase(bench.path("marked")), "words", turns)
     raw = RawCommits(bench.path("raw"))
     sides = {"raw": lambda _: raw.commit(plain.size), "update": plain.step, "update+checkpoint": marked.step}
     samples = interleave("update", bench.scale.updates, sides)

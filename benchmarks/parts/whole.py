@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.databases import Database, RawCommits, bytes_of
+from benchmarks.databases import OurDatabase, RawCommits, bytes_of
 from benchmarks.peers.child import Peer, langgraph
 from benchmarks.report import Figure, compared
 from benchmarks.scale import Bench
@@ -34,10 +34,10 @@ def run(bench: Bench) -> None:
 def _sides(bench: Bench) -> dict[str, Any]:
     turns, count = bench.turns(), bench.scale.turns
     sides: dict[str, Any] = {
-        "save": Saves(Database(bench.path("save")), "words", turns),
-        "save nested": NestedSaves(Database(bench.path("nested")), "words", turns),
-        "save Message": MessageSaves(Database(bench.path("message")), "words", turns),
-        "cold save": ColdSaves(Database(bench.path("cold")), "words", turns),
+        "save": Saves(OurDatabase(bench.path("save")), "words", turns),
+        "save nested": NestedSaves(OurDatabase(bench.path("nested")), "words", turns),
+        "save Message": MessageSaves(OurDatabase(bench.path("message")), "words", turns),
+        "cold save": ColdSaves(OurDatabase(bench.path("cold")), "words", turns),
     }
     peer = langgraph(bench.path("langgraph"), "words", count)
     return sides if peer is None else sides | {_PEER: peer}

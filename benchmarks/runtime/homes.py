@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import Any, Protocol
 
-from benchmarks.databases import Database, bytes_of, connect
+from benchmarks.databases import Database, OurDatabase, bytes_of, connect
 from benchmarks.postgres.lab import Lab
 from benchmarks.scale import Bench
 
@@ -23,8 +23,8 @@ class Home(Protocol):
 class Homes(Protocol):
     """Makes databases."""
 
-    def new(self, name: str, *, plain: bool = False) -> Home:
-        """A database; a plain one is left as its side makes it."""
+    def new(self, name: str, *, theirs: bool = False, plain: bool = False) -> Home:
+        """A database for us or for others; a plain one is left as its side makes it."""
         ...
 
     def copy(self, home: Home) -> Home:
@@ -61,9 +61,9 @@ class OnSqlite:
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
 
-    def new(self, name: str, *, plain: bool = False) -> Home:
+    def new(self, name: str, *, theirs: bool = False, plain: bool = False) -> Home:
         path = self._bench.path(name)
-        return _Plain(path) if plain else Database(path)
+        return _Plain(path) if plain else Database(path) if theirs else OurDatabase(path)
 
     def copy(self, home: Any) -> Home:
         raw = connect(home.path)
@@ -86,7 +86,7 @@ class OnPostgres:
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
 
-    def new(self, name: str, *, plain: bool = False) -> Home:
+    def new(self, name: str, *, theirs: bool = False, plain: bool = False) -> Home:
         return self._lab.home(name)
 
     def copy(self, home: Any) -> Home:

@@ -75,7 +75,7 @@ def _samples(bench: Bench, homes: Homes, peer: Peer | None, *, runs: int, done: 
     sides: dict[str, Step] = {OURS: _resumes(homes, home) if runs == 1 else _recoveries(homes, home, runs)}
     replays: list[float] = []
     if peer is not None:
-        theirs = homes.new("dbos_interrupted")
+        theirs = homes.new("dbos_interrupted", theirs=True)
         cut = [*DBOS_RUNS, "interrupt", theirs.url, str(runs), str(done), str(total)]
         assert subprocess.run(cut, cwd=ROOT, check=False).returncode == KILLED
         sides[_LAUNCHED] = _launches(homes, theirs, peer, runs, replays)

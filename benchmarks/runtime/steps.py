@@ -28,7 +28,7 @@ def _speed(bench: Bench, homes: Homes, runs: int, batch: int) -> None:
     turns = bench.scale.steps // batch
     ours = Runs((home := homes.new("steps")).url, runs)
     peers = _peers(homes, runs, bench.server is None)
-    raw = raw_of(homes.new("raw"), _STEP_BYTES)
+    raw = raw_of(homes.new("raw", theirs=True), _STEP_BYTES)
     sides: dict[str, Step] = {OURS: lambda _: ours.steps(batch) / batch / runs, RAW: lambda _: raw.commit()}
     for name, (peer, _) in peers.items():
         sides[name] = _asked(peer, batch, runs)
@@ -49,7 +49,7 @@ def _asked(peer: Peer, batch: int, runs: int) -> Step:
 def _peers(homes: Homes, runs: int, has_plain: bool) -> dict[str, tuple[Peer, Home]]:
     found: dict[str, tuple[Peer, Home]] = {}
     for name in (THEIRS, PLAIN) if has_plain else (THEIRS,):
-        home = homes.new("dbos", plain=name == PLAIN)
+        home = homes.new("dbos", theirs=True, plain=name == PLAIN)
         peer = dbos_runs()
         if peer is not None:
             peer.ask(f"open {home.url} {runs}")
@@ -99,7 +99,7 @@ def _their_bytes(homes: Homes, count: int) -> str:
         return ""
     sizes: list[int] = []
     for many in (count // 10, count):
-        home = homes.new("dbos_bytes")
+        home = homes.new("dbos_bytes", theirs=True)
         peer.ask(f"open {home.url} 1")
         peer.ask(f"steps {many}")
         peer.ask("finish")

@@ -18,7 +18,9 @@ class Table:
         self.kind = kind
         self._homes = homes_of(bench)
         self._lab = bench.server
-        self.homes: dict[str, Any] = {side: self._homes.new(f"{side}_{kind}") for side in (OURS, THEIRS)}
+        self.homes: dict[str, Any] = {
+            side: self._homes.new(f"{side}_{kind}", theirs=side == THEIRS) for side in (OURS, THEIRS)
+        }
         self.peers = {side: started(side, home.url, kind, bench.scale.turns) for side, home in self.homes.items()}
 
     def wal_grew(self) -> list[str]:

@@ -12,10 +12,12 @@ import pytest
 
 from benchmarks.__main__ import run
 from benchmarks.backends import BACKENDS
+from benchmarks.databases import OUR_PAGE
 from benchmarks.report import Figure
 from benchmarks.savers import children
 from benchmarks.scale import Scale
 from benchmarks.workload import VARIANTS, Variant, final_state, opening_context, turns
+from perdure.storage.sqlite.connection import PAGE
 from perdure.testing.servers import MariadbServer, PostgresServer, require
 
 TINY = Scale(
@@ -83,3 +85,7 @@ def test_a_bar_is_judged_by_its_sense_and_not_at_all_when_it_was_not_measured() 
     assert Figure(name="a", value=3.0, bar=3.5, sense="≥").met is False
     assert Figure(name="a", value=None, bar=1.0).met is None
     assert Figure(name="a", value=1.0, bar=2.0, judged=False).met is None
+
+
+def test_our_side_has_pages_of_the_size_that_we_make() -> None:
+    assert OUR_PAGE == PAGE

@@ -88,7 +88,7 @@ async def test_a_failure_between_messages_and_state_leaves_neither(tmp_path: Pat
     checkpointer = SQLiteCheckpointer(tmp_path / "s.db")
     await checkpointer.aput_checkpoint(ALICE, AgentState(context_summary="before"), said("before"))
     with contextlib.closing(sqlite3.connect(tmp_path / "s.db")) as database:
-        kind = "SELECT kind FROM perdure_entry ORDER BY id DESC LIMIT 1"
+        kind = "SELECT kind FROM perdure_entry ORDER BY row DESC LIMIT 1"
         database.execute(
             f"CREATE TRIGGER injected BEFORE INSERT ON perdure_entry WHEN NEW.kind = ({kind}) "
             "BEGIN SELECT RAISE(ABORT, 'injected'); END"

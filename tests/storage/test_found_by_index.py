@@ -100,7 +100,7 @@ def asked(storage: Storage, sql: Statements) -> list[Question]:
     marks = [scribe.mark().id for _ in range(400)]
     for number, mark in enumerate(marks):
         drive(scribe.append(THREAD, idem_key=f"w/{number // 5}/{number}", checkpoint=scribe.mark(id=mark)))
-        drive(scribe.append(ThreadKey("", "u", f"t{number % 20}"), idem_key=f"w/{number}", checkpoint=scribe.mark()))
+        drive(scribe.append(ThreadKey("", "u", f"t{number % 300}"), idem_key=f"w/{number}", checkpoint=scribe.mark()))
     drive(storage.close())
     low, high, one = 1 << 32, 2 << 32, marks[200]
     return [
@@ -109,4 +109,5 @@ def asked(storage: Storage, sql: Statements) -> list[Question]:
         (sql.checkpoints(("id",)), (low, high, one, 50), "checkpoint_id"),
         (sql.checkpoints(("id", "kind")), (low, high, one, "manual", 50), "checkpoint_id"),
         (sql.user_checkpoints("one", ("id",)), ("\U0010ffff", "", "alice", one, 50), "checkpoint_id"),
+        (sql.THREADS_BY_ID, ("", "t7"), "thread_id"),
     ]

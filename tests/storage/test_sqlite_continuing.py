@@ -11,11 +11,12 @@ import pytest
 from perdure.core.digest import GENESIS, verify_links
 from perdure.core.errors import VersionConflictError
 from perdure.storage.drive import drive
+from perdure.storage.sqlite.connection import PAGE
 from perdure.storage.sqlite.store import SqliteStorage
 from perdure.testing.clock import ManualClock
 from perdure.testing.scribe import MESSAGE, SECOND, THREAD, Scribe
 
-FRAME = 4096 + 24  # bytes of a page in the WAL
+FRAME = PAGE + 24  # bytes of a page in the WAL
 
 
 def opened(path: Path) -> SqliteStorage:

@@ -19,7 +19,7 @@ from perdure.core.delta import changes, delta
 from perdure.core.digest import digest_of, snapshot_digest
 from perdure.core.document import Document
 from perdure.core.entries import EntryKind, NewEntry
-from perdure.core.envelope import seal, seal_packed
+from perdure.core.envelope import seal, seal_packed, seal_record
 from perdure.core.errors import NotFoundError, PerdureError, StorageBusyError, VersionConflictError
 from perdure.core.fold import change_of
 from perdure.core.identity import ThreadKey
@@ -35,6 +35,7 @@ from perdure.storage.contract import Storage
 
 _LARGE_BUFFER = 64 * 1024 * 1024  # a buffer larger than this is given back
 _SMALL = 0.5  # a snapshot that takes less than this of its state may have another one beside it
+_WRITE_ID = 8  # bytes: looked for among the newest entries of one thread
 _NEVER = -1  # a version no thread is at: the write can only be found again, never be made
 _UNSEEN = 10_000  # threads that were appended to without a look at their state
 _LOOKED_AT = 16  # versions after which a first append looks at the state all the same
@@ -128,6 +129,11 @@ class Engine:
         payload = seal_packed(body) if len(body) >= self.storage.packs_from else seal(body)
         return NewEntry(kind=kind, payload=payload, digest=digest_of(body), actor=actor)
 
+    def record(self, kind: EntryKind, body: bytes, actor: str | None) -> NewEntry:
+        """The same for what a run tells, which is read again entry by entry when it is resumed."""
+        payload = seal_record(body) if len(body) >= self.storage.packs_records_from else seal(body)
+        return NewEntry(kind=kind, payload=payload, digest=digest_of(body), actor=actor)
+
     async def speak(self, key: ThreadKey, entries: Sequence[NewEntry], request: Request) -> Appended:
         """Add entries that do not change the state, all in one write. The thread is made when there is none."""
         head = self._heads.get(key)
@@ -135,7 +141,7 @@ class Engine:
         write = Write(
             key=key,
             entries=tuple(entries),
-            write_id=self._randomness.bytes(16),
+            write_id=self._randomness.bytes(_WRITE_ID),
             micros=self.clock.now(),
             new_uid="" if uid else self.ids.sortable(),
             uid=uid,
@@ -187,7 +193,7 @@ class Engine:
         write = Write(
             key=row.key,
             entries=(self.entry(kind, body, request.actor),),
-            write_id=self._randomness.bytes(16),
+            write_id=self._randomness.bytes(_WRITE_ID),
             micros=self.clock.now(),
             new_uid="",
             uid=row.uid,
@@ -327,7 +333,7 @@ class Engine:
         write = Write(
             key=key,
             entries=(*request.also, entry),
-            write_id=self._randomness.bytes(16),
+            write_id=self._randomness.bytes(_WRITE_ID),
             micros=self.clock.now(),
             new_uid=self.ids.sortable() if head.uid is None else "",
             uid=head.uid,

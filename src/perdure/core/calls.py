@@ -22,6 +22,7 @@ from perdure.core.payload import encode_body
 from perdure.core.plain import LEAVES
 
 T = TypeVar("T")
+Identity = tuple[str, bytes, str, bytes, int]
 
 TOP = b""  # the parent of calls that a run makes itself
 _ID, _ARGS = 15, 12  # bytes
@@ -47,6 +48,11 @@ class Call(msgspec.Struct, array_like=True, frozen=True, gc=False):
     def id(self) -> bytes:
         """What it is found again by."""
         return sha256(encode_body([self.run, self.parent, self.name, self.args, self.nth])).digest()[:_ID]
+
+    @property
+    def identity(self) -> Identity:
+        """The same in a process: a digest takes three times as long."""
+        return self.run, self.parent, self.name, self.args, self.nth
 
     @property
     def in_sequence(self) -> bool:

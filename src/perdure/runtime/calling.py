@@ -28,9 +28,9 @@ from perdure.core.resume import wait_before
 from perdure.core.triggers import Moment
 from perdure.runtime.approving import approved
 from perdure.runtime.failures import failure_of, told_again
-from perdure.runtime.journal import Recorded
 from perdure.runtime.options import Options, returned, with_own
 from perdure.runtime.pausing import ask_about
+from perdure.runtime.records import Recorded
 from perdure.runtime.scope import SCOPE, Scope
 from perdure.runtime.unkept import Unkept, unkept
 from perdure.runtime.work import takes
@@ -61,8 +61,11 @@ class Asked(NamedTuple):
 
     def given(self) -> str:
         """Its arguments, in short, for people."""
-        given = [*map(_short, self.args), *(f"{name}={_short(each)}" for name, each in self.named.items())]
-        return printable(", ".join(given))[:_GIVEN]
+        text = ", ".join(map(_short, self.args))
+        if self.named:
+            named = [f"{name}={_short(each)}" for name, each in self.named.items()]
+            text = ", ".join([text, *named] if text else named)
+        return printable(text)[:_GIVEN]
 
 
 class Unverified(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,8 +95,8 @@ _TOOL = Kinds(EntryKind.TOOL_FINISHED, EntryKind.TOOL_FAILED)
 
 async def call_step(run: Run, options: Options, asked: Asked) -> Any:
     """Return what a step returned, now or earlier."""
-    with made(run, options, asked) as (call, scope):
-        found = await run.find(call, scope)
+    with made(run, options, asked) as (call, scope, at_hand):
+        found = at_hand or await run.find(call, scope)
         if found.outcome is not None:
             return _value(found.outcome.value, options)
         if found.failure is not None:
@@ -115,8 +118,8 @@ async def call_tool(run: Run, options: Options, asked: Asked) -> Any:
 async def outcome_of_tool(run: Run, options: Options, asked: Asked) -> Any:
     """The same; an `Unkept` for a tool that ran and whose result cannot be kept."""
     options = with_own(options, asked.fn)
-    with made(run, options, asked) as (call, scope):
-        found = await run.find(call, scope)
+    with made(run, options, asked) as (call, scope, at_hand):
+        found = at_hand or await run.find(call, scope)
         if found.outcome is not None:
             return _value(found.outcome.value, options)
         if found.failure is not None:
@@ -131,17 +134,21 @@ async def outcome_of_tool(run: Run, options: Options, asked: Asked) -> Any:
 
 
 class made:  # used as a function
-    """The call that is made, and where; it is over at the end."""
+    """The call that is made, where, and what is at hand about it; it is over at the end."""
 
     def __init__(self, run: Run, options: Options, asked: Asked) -> None:
-        self._scope = run.scope
         if not callable(asked.fn):
             raise InvalidInputError(f"{asked.name!r} needs a function to call, not {asked.fn!r}")
         digest = args_digest(asked.args, asked.named) if options.key is None else key_digest(options.key)
-        self._call = self._scope.call(check_id(asked.name, "the name of a step"), digest, asked.given())
+        self._scope = run.scope
+        given = "" if run.resumed else asked.given()  # nobody reads it where the call is at hand
+        self._call = self._scope.call(check_id(asked.name, "the name of a step"), digest, given)
+        self._found = run.journal.at_hand(self._call) if run.resumed else None
+        if run.resumed and self._found is None:
+            self._call = msgspec.structs.replace(self._call, given=asked.given())
 
-    def __enter__(self) -> tuple[Call, Scope]:
-        return self._call, self._scope
+    def __enter__(self) -> tuple[Call, Scope, Recorded | None]:
+        return self._call, self._scope, self._found
 
     def __exit__(self, *_: object) -> None:
         self._scope.settle()
@@ -271,7 +278,7 @@ class _Attempts:
 
 
 def _value(encoded: bytes | Raw, options: Options) -> Any:
-    value = decode(bytes(encoded))
+    value = decode(encoded)
     return value if isinstance(value, Unkept) else returned(value, options.returns)
 
 

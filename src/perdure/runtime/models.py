@@ -19,8 +19,8 @@ from perdure.core.threads import ThreadRow
 from perdure.core.triggers import Moment, should_save
 from perdure.core.writes import Appended
 from perdure.runtime.calling import Asked, made
-from perdure.runtime.journal import Recorded
 from perdure.runtime.options import DEFAULTS
+from perdure.runtime.records import Recorded
 from perdure.storage.contract import Storage
 
 if TYPE_CHECKING:
@@ -77,8 +77,8 @@ async def ask_model(
     Without `checkpoint`, that of the turn is saved by the caller.
     """
     options = msgspec.structs.replace(DEFAULTS, key=key)
-    with made(run, options, asked) as (call, scope):
-        found = await run.find(call, scope)
+    with made(run, options, asked) as (call, scope, at_hand):
+        found = at_hand or await run.find(call, scope)
         if found.outcome is not None:
             run.triggering.took(call)
             return decode(bytes(found.outcome.value))

@@ -40,7 +40,8 @@ class Elsewhere:
 
     async def outcome(self, call: Call) -> Outcome | None:
         """The result that a tool gave after the point, where such results count."""
-        return (await self._journal.find(call)).outcome if self.effects == "recorded" else None
+        found = await self._journal.find(call) if self.effects == "recorded" else None
+        return found.outcome if found is not None else None
 
     async def keyed(self, idem_key: str) -> Entry | None:
         """What stands under a key: up to the point, or all of it where what was recorded counts."""

@@ -18,10 +18,11 @@ from perdure.core.runs import WAITING, Current
 from perdure.core.times import to_datetime
 from perdure.runtime.calling import Asked, call_step, call_tool
 from perdure.runtime.expecting import Deadline, arguments, expected, until, words
-from perdure.runtime.journal import NOTHING, Journal, Recorded
+from perdure.runtime.journal import Journal
 from perdure.runtime.leases import SECOND
 from perdure.runtime.options import DEFAULTS, Options, Policy, Retry, options_of, people
 from perdure.runtime.pausing import Question, pause
+from perdure.runtime.records import NOTHING, Recorded
 from perdure.runtime.scope import SCOPE, Scope
 from perdure.runtime.triggering import Triggering
 from perdure.runtime.unwinding import Unwinding
@@ -236,13 +237,15 @@ class Run(Writing):
         """What the log has of a call. Raises when it has something else in that place, or is over without it."""
         if not self.resumed and not call.parent:
             return NOTHING
-        with self.journal.at_work:
-            found = await self.journal.find(call)
-        if found is not NOTHING:
+        found = self.journal.at_hand(call)
+        if found is None:
+            with self.journal.at_work:
+                found = await self.journal.find(call)
+        if found is not None:
             return found
         if self.over:
             raise RunFinishedError(self.id, str(call))
         other = None if self.accept or scope.free else self.journal.expected(call)
         if other is not None:
             raise RunDivergedError(self.id, str(other), str(call))
-        return found
+        return NOTHING

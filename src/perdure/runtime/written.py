@@ -108,4 +108,5 @@ class Written:
 
     def forget_inside(self, call_id: bytes) -> None:
         """A step is recorded: nobody makes the writes inside it again."""
-        self._scopes.pop(step_of(call_id), None)
+        if self._scopes:
+            self._scopes.pop(step_of(call_id), None)

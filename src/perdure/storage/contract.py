@@ -64,6 +64,11 @@ class Storage(Protocol):
         """The size of an entry's body from which on packing it saves room."""
         ...
 
+    @property
+    def packs_records_from(self) -> int:
+        """The same for what runs tell: it stays when states are pruned, and is read when a run is resumed."""
+        ...
+
     async def setup(self, migrate: Migrate = "auto") -> Schema:
         """Make or upgrade the layout under a lock, and return it; safe to call from several processes, kill-safe.
 

@@ -83,7 +83,7 @@ class MemoryStorage:
     """Keeps the whole contract in dicts, under one lock."""
 
     reuses_room = True
-    packs_from = NEVER
+    packs_from = packs_records_from = NEVER
 
     def __init__(self, *, telemetry: Telemetry | None = None) -> None:
         self._telemetry = telemetry or Silence()

@@ -227,6 +227,10 @@ class BackgroundStorage:
     def packs_from(self) -> int:
         return self._inner.packs_from
 
+    @property
+    def packs_records_from(self) -> int:
+        return self._inner.packs_records_from
+
     async def setup(self, migrate: Migrate = "auto") -> Schema:
         return await self._inner.setup(migrate)
 

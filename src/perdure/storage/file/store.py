@@ -50,7 +50,7 @@ class FileStorage:
     """Keeps each thread in a folder of its own: a log of JSON lines, snapshots, a lease."""
 
     reuses_room = True
-    packs_from = NEVER
+    packs_from = packs_records_from = NEVER
 
     def __init__(self, path: str, *, port: Port, disk: Disk | None = None, telemetry: Telemetry | None = None) -> None:
         self._root = abspath(path)

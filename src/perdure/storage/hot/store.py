@@ -84,6 +84,10 @@ class HotStorage:
     def packs_from(self) -> int:
         return self._inner.packs_from
 
+    @property
+    def packs_records_from(self) -> int:
+        return self._inner.packs_records_from
+
     async def setup(self, migrate: Migrate = "auto") -> Schema:
         return await self._inner.setup(migrate)
 

@@ -56,6 +56,7 @@ def dialect(users: UserIdType) -> Dialect:
         on_taken_nothing="ON DUPLICATE KEY UPDATE {any} = {any}",
         partial_indexes=False,
         named_columns=_NAMED[users],
+        finding=("CREATE INDEX {t}thread_id ON {t}thread (id(250))",),
         # Without partial indexes: only threads that are leased have an owner.
         lease_columns="namespace, lease_owner(16), lease_until",
         user_read="coalesce(CAST(user_id AS CHAR), '')" if typed else "user_id",

@@ -104,6 +104,9 @@ class MysqlPort:
     async def read(self, job: Job[T], *, alone: bool = False) -> T:
         return await self._lent(lambda wire: self._transaction(wire, job, _NOTHING if alone else _READ))
 
+    async def glance(self, job: Job[T]) -> T:
+        return await self.read(job, alone=True)
+
     async def unhurried(self, job: Job[T]) -> T:
         """A job alone whose statements may take longer than `call_timeout`: they work through whole tables."""
 

@@ -35,7 +35,7 @@ class PostgresStorage(SqlStorage):
     """Tables in a schema of their own; any number of processes and hosts may share them."""
 
     reuses_room = False  # dead rows stay until a vacuum
-    packs_from = 0
+    packs_from = packs_records_from = 0
     _port: PostgresPort
 
     def __init__(

@@ -73,6 +73,9 @@ class PostgresPort:
             return await self._lent(lambda wire: job(self._on(wire)))
         return await self._lent(lambda wire: self._transaction(wire, job, _READ))
 
+    async def glance(self, job: Job[T]) -> T:
+        return await self.read(job, alone=True)
+
     async def unhurried(self, job: Job[T]) -> T:
         """A job alone whose statements may take longer than `call_timeout`: they work through whole tables."""
 

@@ -61,6 +61,8 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     user_nobody: str = "user_id = ''"
     doubts_indexes: bool = False  # whether a thread that was not found is looked for in other indexes too
     has_meta: str  # one row if the layout was made
+    finding: tuple[str, ...] = ()  # schema 4: how threads are found by id and by user, and in which order
+    laid_out: Callable[[str], str] = lambda text: text  # a statement of the layout, as the database is to keep it
     after: Callable[[str], tuple[str, ...]] = lambda table: ()  # what ALTER TABLE adds to a new table
 
     @property

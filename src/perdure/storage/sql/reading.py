@@ -364,7 +364,8 @@ async def line(tx: Transaction, uid: str) -> ThreadRow | None:
 
 async def find(tx: Transaction, namespace: str, thread_id: str) -> list[ThreadRow]:
     """The find of the contract."""
-    return [thread_of(row).row for row in await tx.rows(tx.sql.THREADS_BY_ID, (namespace, thread_id))]
+    found = [thread_of(row).row for row in await tx.rows(tx.sql.THREADS_BY_ID, (namespace, thread_id))]
+    return sorted(found, key=lambda row: row.key.user)
 
 
 async def namespaces(tx: Transaction) -> list[str]:

@@ -33,6 +33,10 @@ class Retrying:
         """A transaction that only looks."""
         return await self.patiently(lambda: self._port.read(job, alone=alone))
 
+    async def glance(self, job: Job[T]) -> T:
+        """The same for a line or two."""
+        return await self.patiently(lambda: self._port.glance(job))
+
     async def write(self, job: Job[T], landed: Landed[T] | None = None, *, in_doubt: bool = False) -> T:
         """A transaction that changes something, once: `landed` finds out whether a try in doubt had been made."""
         if in_doubt:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from perdure.storage.sql.dialect import MINUTE, Dialect
+from perdure.storage.sql.dialect import Dialect
 
 _META = """
 CREATE TABLE {t}meta (
@@ -201,17 +201,8 @@ class SchemaStep(msgspec.Struct, frozen=True, kw_only=True):
     min_writer: int
 
 
-def _minute_column(dialect: Dialect) -> list[str]:
-    """Where the first layout had none: an index over `updated_at` itself was touched by every write."""
-    if not dialect.keeps_minute:
-        return []
-    thread, index = dialect.table("thread"), f"{dialect.indexes}thread_updated"
-    return [
-        f"ALTER TABLE {thread} ADD COLUMN updated_minute {dialect.types.int} NOT NULL DEFAULT 0",
-        f"UPDATE {thread} SET updated_minute = updated_at >> {MINUTE}",  # noqa: S608  # names and numbers of ours
-        f"DROP INDEX {index}",
-        f"CREATE INDEX {index} ON {thread} (namespace, updated_minute)",
-    ]
+def _finding(dialect: Dialect) -> list[str]:
+    return [text.format(t=dialect.tables) for text in dialect.finding]
 
 
 def _word_index(dialect: Dialect) -> list[str]:
@@ -242,10 +233,8 @@ STEPS: tuple[SchemaStep, ...] = (
         min_reader=3,
         min_writer=3,
     ),
-    # A release that moves a head and leaves the minute as it was would leave the directory in another order.
-    SchemaStep(
-        number=4, why="the directory by the minute on SQLite", parts=(_minute_column,), min_reader=4, min_writer=4
-    ),
+    # A release that moves a head on SQLite and leaves the minute as it was would leave the directory in another order.
+    SchemaStep(number=4, why="how threads are found", parts=(_finding,), min_reader=4, min_writer=4),
 )
 
 
@@ -263,7 +252,7 @@ def steps_after(schema: int) -> tuple[SchemaStep, ...]:
 def run_step(step: SchemaStep, dialect: Dialect) -> list[str]:
     """The statements of one step, without its transaction. The numbers come last: they say that all of it is there."""
     statements = [text for part in step.parts for text in _written(part, dialect)]
-    return [*statements, *_marks(step, dialect)]
+    return [*map(dialect.laid_out, statements), *_marks(step, dialect)]
 
 
 def _written(part: Part, dialect: Dialect) -> list[str]:

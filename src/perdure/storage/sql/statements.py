@@ -73,9 +73,9 @@ WHERE namespace = ? AND user_id = ? AND id = ? AND name_key IS NOT NULL"""
         self.THREAD_BY_UID_LOCKED = self.THREAD_BY_UID + self.dialect.lock
         self.LINE = self.THREAD_BY_UID + " AND name_key IS NOT NULL"
 
-        # All threads of one id, whoever owns them.
+        # All threads of one id, whoever owns them, in any order: for an order planners would take another index.
         self.THREADS_BY_ID = f"""SELECT {columns} FROM {thread}
-WHERE namespace = ? AND id = ? AND name_key IS NOT NULL ORDER BY user_id"""
+WHERE namespace = ? AND id = ? AND name_key IS NOT NULL"""
 
         minute, given = (", updated_minute", ", ?") if self.dialect.keeps_minute else ("", "")
         self.INSERT_THREAD = f"""INSERT INTO {thread} (uid, name_key, namespace, user_id, id, name, agent, tags,

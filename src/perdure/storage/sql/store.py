@@ -38,7 +38,7 @@ class SqlStorage:
     """Everything of the contract but `setup`, `migration` and `watch`, which belong to each database."""
 
     reuses_room = True
-    packs_from = NEVER
+    packs_from = packs_records_from = NEVER
 
     def __init__(self, port: SqlPort, *, retry_seconds: float = 0.0) -> None:
         self._port = port
@@ -62,7 +62,7 @@ class SqlStorage:
         return await self._run.write(lambda tx: writing.append_slowly(tx, write), landed)
 
     async def keyed(self, key: ThreadKey, idem_key: str) -> Entry | None:
-        return await self._run.read(lambda tx: reading.keyed(tx, key, idem_key), alone=True)
+        return await self._run.glance(lambda tx: reading.keyed(tx, key, idem_key))
 
     async def under(self, key: ThreadKey, prefix: str) -> list[Entry]:
         return await self._run.read(lambda tx: reading.under(tx, key, prefix))
@@ -144,17 +144,17 @@ class SqlStorage:
         return await self._run.read(lambda tx: finding.tally(tx, of, query))
 
     async def thread(self, key: ThreadKey) -> ThreadRow | None:
-        stored = await self._run.read(lambda tx: reading.thread(tx, key), alone=True)
+        stored = await self._run.glance(lambda tx: reading.thread(tx, key))
         if stored is None:
             return None
         self._remember(key, stored)
         return stored.row
 
     async def line(self, uid: str) -> ThreadRow | None:
-        return await self._run.read(lambda tx: reading.line(tx, uid), alone=True)
+        return await self._run.glance(lambda tx: reading.line(tx, uid))
 
     async def find(self, namespace: str, thread_id: str) -> list[ThreadRow]:
-        return await self._run.read(lambda tx: reading.find(tx, namespace, thread_id), alone=True)
+        return await self._run.glance(lambda tx: reading.find(tx, namespace, thread_id))
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRow]:
         return await self._run.read(lambda tx: reading.threads(tx, query), alone=True)

@@ -49,6 +49,10 @@ class SqlPort(Protocol):
         """A job that asks one question, or several that need not agree, is `alone`: it needs no transaction."""
         ...
 
+    async def glance(self, job: Job[T]) -> T:
+        """A job alone that looks for a line or two by an index."""
+        ...
+
     async def pause(self, seconds: float) -> None:
         """Let time pass before another try."""
         ...

@@ -50,6 +50,7 @@ _FATAL = (StorageIOError, StorageFullError)
 UNREADABLE = (KeyError, AttributeError, TypeError, ValueError, OverflowError, msgspec.MsgspecError)
 BEGIN_WRITE = "BEGIN IMMEDIATE"
 BEGIN_READ = "BEGIN"
+PAGE = 8192  # bytes; five packed results of 1.5 KB fit into one, of 4 KB two
 _AGAIN = 0.005  # seconds
 _INHERITED: list[sqlite3.Connection] = []
 Outcome = tuple[Any, BaseException | None]
@@ -73,7 +74,8 @@ class Connection:
 
     def __init__(self, path: str, *, busy_timeout: float, synchronous: str) -> None:
         self.path = path
-        self._busy_timeout = busy_timeout
+        self.patience = busy_timeout
+        self._never_waits = False
         self._synchronous = synchronous
         self._raw: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None  # device and inode of the file, once it was opened
@@ -93,19 +95,22 @@ class Connection:
         raw = sqlite3.connect(
             f"file:{host}{quote(self.path)}?mode={mode}",
             uri=True,
-            timeout=self._busy_timeout,
+            timeout=self.patience,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=256,
         )
         try:
-            _use_wal(raw, self._busy_timeout)
+            raw.execute(f"PRAGMA page_size = {PAGE}")  # of a new file; one that is there keeps its own
+            _use_wal(raw, self.patience)
             raw.execute(f"PRAGMA synchronous = {self._synchronous}")
             if self._leaves_wal:
                 raw.execute("PRAGMA wal_autocheckpoint = 0")
             raw.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()  # makes the WAL file
             _sync_folder(self.path)
             self._file = self._file or _identity(self.path)
+            if self._never_waits:
+                raw.execute("PRAGMA busy_timeout = 0")
         except BaseException:
             raw.close()
             raise
@@ -155,6 +160,10 @@ class Connection:
         """Commits do not copy the WAL into the database any more: somebody else calls `copy_wal`."""
         self._leaves_wal = True
 
+    def never_wait(self) -> None:
+        """Once it is open, a transaction does not wait for other processes: it raises `StorageBusyError`."""
+        self._never_waits = True
+
     def copy_wal(self) -> None:
         """Copy as much of the WAL as nobody reads into the database, so that its room is used again."""
         try:
@@ -181,7 +190,7 @@ class Connection:
 
     def wait_for_others(self) -> None:
         """From here on a transaction waits while another process writes."""
-        self.raw().execute(f"PRAGMA busy_timeout = {int(self._busy_timeout * 1000)}")
+        self.raw().execute(f"PRAGMA busy_timeout = {int(self.patience * 1000)}")
         self._waits = True
 
     def _undone(self, exc: BaseException) -> BaseException:

@@ -22,8 +22,8 @@ class Pace:
     of a millisecond each on the average, but for a disk that stands still.
     """
 
-    def __init__(self) -> None:
-        self._missing = _TRUST
+    def __init__(self, trust: int = _TRUST) -> None:
+        self._missing = trust
 
     @property
     def is_quick(self) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from time import perf_counter
+from time import monotonic, perf_counter, sleep
 from typing import Any
 
-from perdure.core.errors import StorageClosedError
+from perdure.core.errors import StorageBusyError, StorageClosedError
 from perdure.core.ports import Telemetry
 from perdure.storage.ports import Answer, Worker, check_usable, outcome, pause_in_place, pause_on_loop, settle_together
 from perdure.storage.sql.transactions import Job, T, Transaction
@@ -16,6 +16,8 @@ from perdure.storage.sqlite.connection import BEGIN_READ, BEGIN_WRITE, Connectio
 from perdure.storage.sqlite.pace import Company, Pace, Upkeep
 
 _GROUP = 128  # writes that share one commit at most
+_GLANCES = 2  # quick ones before one is made on the event loop
+_AGAIN = 0.005  # seconds
 
 Open = Callable[[], Connection]
 Waiting = tuple[Job[Any], Answer]
@@ -38,6 +40,9 @@ class DirectPort:
         return self._run(job, BEGIN_WRITE)
 
     async def read(self, job: Job[T], *, alone: bool = False) -> T:
+        return self._run(job, BEGIN_READ)
+
+    async def glance(self, job: Job[T]) -> T:
         return self._run(job, BEGIN_READ)
 
     def _run(self, job: Job[T], begin: str) -> T:
@@ -88,6 +93,9 @@ class GroupPort:
         self._pace = Pace()
         self._company = Company()
         self._upkeep = Upkeep(self._writing.path)
+        self._sight = Pace(_GLANCES)
+        self._looking = threading.Lock()  # held by whoever uses the reading connection
+        self._reading.never_wait()
         self._writing.leave_wal()
 
     async def write(self, job: Job[T]) -> T:
@@ -121,7 +129,39 @@ class GroupPort:
         return await answer.future
 
     async def read(self, job: Job[T], *, alone: bool = False) -> T:
-        return await self._reader.run(lambda: self._reading.transact(job, BEGIN_READ))
+        return await self._reader.run(lambda: self._look(job))
+
+    async def glance(self, job: Job[T]) -> T:
+        """On the event loop while that is quick, and nobody else looks; else on the reader's thread, like any read."""
+        check_usable(self._reading.path, self._pid, self._closed)
+        if self._sight.is_quick and self._looking.acquire(blocking=False):
+            try:
+                return self._timed(job)
+            except StorageBusyError:
+                pass  # the reader waits for others
+            finally:
+                self._looking.release()
+        return await self._reader.run(lambda: self._look(job, self._timed))
+
+    def _timed(self, job: Job[T]) -> T:
+        began = perf_counter()
+        try:
+            return self._reading.transact(job, BEGIN_READ)
+        finally:
+            self._sight.note(perf_counter() - began)
+
+    def _look(self, job: Job[T], look: Callable[[Job[T]], T] | None = None) -> T:
+        """On the reader's thread: one that waits for other processes, since the connection itself does not."""
+        look = look or (lambda job: self._reading.transact(job, BEGIN_READ))
+        end = monotonic() + self._reading.patience
+        while True:
+            try:
+                with self._looking:
+                    return look(job)
+            except StorageBusyError:
+                if monotonic() >= end:
+                    raise
+            sleep(_AGAIN)
 
     def _begin(self, loop: Any) -> None:
         """Work through everything that waits on this loop, and commit it, or hand that to the writer."""

@@ -37,7 +37,8 @@ Synchronous = Literal["FULL", "NORMAL", "EXTRA"]
 class SqliteStorage(SqlStorage):
     """A file in WAL mode with `synchronous=FULL`: an acknowledged write survives a kill and a power loss."""
 
-    packs_from = 1850  # of a page of 4 KB: two entries that are larger would take two
+    packs_from = 1850  # of a page of 8 KB: four entries that are larger would take two
+    packs_records_from = 1000
 
     def __init__(
         self,

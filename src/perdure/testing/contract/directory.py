@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 
-from perdure.core.identity import ThreadKey
+from perdure.core.identity import MAX_ID, ThreadKey
 from perdure.core.threads import ThreadPatch, ThreadQuery, ThreadRow
 from perdure.storage.contract import Storage
 from perdure.testing.contract.running import Contract, Place
@@ -106,6 +107,16 @@ class DirectoryContract(Contract):
             await scribe.append(key)
         assert {row.key for row in await storage.find("", "t1")} == {THREAD, BOBS}
         assert await storage.find("", "T1") == []
+
+    async def test_names_as_long_as_they_may_be_are_found_in_every_way(self, storage: Storage, scribe: Scribe) -> None:
+        """Characters of four bytes each, in no order that could be packed."""
+        rng = random.Random(1)
+        key = ThreadKey(*("".join(chr(rng.randrange(0x10000, 0x1FFFF)) for _ in range(MAX_ID)) for _ in range(3)))
+        other = ThreadKey(key.namespace, key.user, f"{key.id[:-1]}x")
+        rows = [(await scribe.append(each)).row for each in (key, other)]
+        assert await storage.find(key.namespace, key.id) == rows[:1]
+        assert await storage.threads(ThreadQuery(namespace=key.namespace, user=key.user)) == rows[::-1]
+        assert [await storage.thread(each) for each in (key, other)] == rows
 
     async def test_a_uid_leads_to_its_line_whoever_owns_it(self, storage: Storage, scribe: Scribe) -> None:
         for key in (THREAD, BOBS, ThreadKey("staging", "", "t1")):
