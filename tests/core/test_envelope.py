@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import zlib
+from contextlib import suppress
 
 import pytest
 
@@ -65,10 +66,8 @@ def test_any_bit_that_is_turned_gives_other_bytes_or_an_error() -> None:
     for bit in range(len(sealed) * 8):
         turned = bytearray(sealed)
         turned[bit // 8] ^= 1 << bit % 8
-        try:
-            unseal(bytes(turned))  # whether it is the right body is for the digest to say
-        except EnvelopeError:
-            continue
+        with suppress(EnvelopeError):
+            assert unseal(bytes(turned)) != body or bit // 8 == len(sealed) - 1  # the last byte has bits to spare
 
 
 def test_the_weight_is_that_of_what_is_there_to_fold() -> None:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from perdure.core.compression import zstd
+from perdure.core.envelope import seal_record, unseal
 from perdure.core.portable import NotAnExport
 from perdure.core.portable_threads import copies, counts_of, records_of
 from perdure.core.transfer import CopiedBlob, ThreadCopy
@@ -134,6 +135,22 @@ def test_payloads_that_unpack_to_more_than_they_may_are_refused(copy: ThreadCopy
         records.insert(-1, encode(("blobs", [CopiedBlob(bytes(32), payload, 1)])))
         with pytest.raises(NotAnExport, match="a CopiedBlob that unpacks to more than it may"):
             list(copies(records))
+
+
+def test_deflated_records_are_written_in_a_way_that_every_import_knows(copy: ThreadCopy) -> None:
+    body = b"the order was refunded " * 100
+    entry = msgspec.structs.replace(copy.entries[0], payload=seal_record(body))
+    (found,) = copies(records_of(changed(copy, entries=[entry, *copy.entries[1:]])))
+    assert (found.entries[0].payload or b"")[:3] == PACKED
+    assert unseal(found.entries[0].payload or b"") == body
+    assert found.entries[1:] == copy.entries[1:]
+
+
+def test_deflated_payloads_are_refused_since_nobody_could_tell_how_much_they_unpack_to(copy: ThreadCopy) -> None:
+    records = [*map(encode, parts(changed(copy, blobs=[])))]
+    records.insert(-1, encode(("blobs", [CopiedBlob(bytes(32), seal_record(bytes(4000)), 1)])))
+    with pytest.raises(NotAnExport, match="packed in a way that exports are not"):
+        list(copies(records))
 
 
 def test_a_value_that_compresses_like_a_bomb_is_written_so_that_it_is_none(copy: ThreadCopy) -> None:

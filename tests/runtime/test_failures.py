@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from perdure.core.calls import Call, Failure
+from perdure.app.handle import key_of
+from perdure.core.calls import Call, Failure, decode_failure, decode_intent, decode_outcome, told
 from perdure.core.errors import StepFailedError
 from perdure.runtime.failures import told_again
 from tests.runtime.scenes import Jobs, block, clock, dies, jobs, kinds, store
@@ -30,6 +31,26 @@ async def test_a_failure_that_ended_the_run_is_tried_again(store: Any, jobs: Job
         await block(store, code)
     assert (await store.thread("t").info()).status == "failed"
     assert await block(store, code) == 2
+
+
+async def test_a_call_that_is_made_again_is_recorded_with_its_arguments(store: Any, jobs: Jobs) -> None:
+    async def code(run: Any) -> Any:
+        return await run.tool("pay", jobs.fails("pay", ValueError("no"), 1), amount=500)
+
+    with pytest.raises(ValueError, match="no"):
+        await block(store, code)
+    assert await block(store, code) == 2
+    thread = store.thread("t")
+    key = await key_of(thread)
+    entries = await store._parts.storage.entries(key)
+    told = [str(each) for entry in entries if (each := call_of(key.id, entry)) is not None]
+    assert told == ["pay(amount=500)"] * 4  # started and failed, started and finished
+
+
+def call_of(thread_id: str, entry: Any) -> Call | None:
+    decoders = {"tool.started": decode_intent, "tool.failed": decode_failure, "tool.finished": decode_outcome}
+    decode = decoders.get(entry.kind.value)
+    return told(thread_id, entry, decode).call if decode else None
 
 
 @pytest.mark.parametrize(

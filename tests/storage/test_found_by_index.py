@@ -111,3 +111,11 @@ def asked(storage: Storage, sql: Statements) -> list[Question]:
         (sql.user_checkpoints("one", ("id",)), ("\U0010ffff", "", "alice", one, 50), "checkpoint_id"),
         (sql.THREADS_BY_ID, ("", "t7"), "thread_id"),
     ]
+
+
+def test_of_many_users_with_a_thread_of_one_id_sqlite_finds_one_by_an_index(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "a.db")) as database:
+        drive((storage := SqliteStorage(f"{tmp_path}/a.db", mode="sync")).setup())
+        drive(storage.close())
+        (plan,) = database.execute(f"EXPLAIN QUERY PLAN {STATEMENTS.NAMED_THREAD}", ("", "u", "default")).fetchall()
+    assert plan[3].endswith("perdure_thread_id (id=? AND namespace=? AND user_id=?)")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import sqlite3
-import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -278,70 +277,4 @@ async def test_a_write_that_would_be_made_at_once_waits_for_another_process(tmp_
     await asyncio.wait_for(asyncio.gather(*waiting), 30)
     assert len(await storage.entries(THREAD)) == 43
     other.close()
-    await storage.close()
-
-
-async def test_a_glance_is_cast_on_the_event_loop_once_two_were_quick(tmp_path: Path) -> None:
-    storage = SqliteStorage(f"{tmp_path}/a.db", mode="async")
-    await storage.setup()
-    scribe, threads = Scribe(storage, ManualClock()), set[int]()
-    await scribe.append()
-    transact = storage._port._reading.transact  # type: ignore[attr-defined]
-
-    def seen(job: object, begin: str) -> object:
-        threads.add(threading.get_ident())
-        return transact(job, begin)
-
-    storage._port._reading.transact = seen  # type: ignore[attr-defined]
-    for _ in range(2):
-        await storage.thread(THREAD)
-    assert threading.get_ident() not in threads
-    storage._port._sight._missing = 0  # type: ignore[attr-defined]  # whatever this machine had to do meanwhile
-    threads.clear()
-    row = await storage.thread(THREAD)
-    assert (row and row.head, threads) == (1, {threading.get_ident()})
-    await storage.close()
-
-
-async def test_a_glance_waits_on_the_thread_while_another_process_has_the_file_to_itself(tmp_path: Path) -> None:
-    storage = SqliteStorage(f"{tmp_path}/a.db", mode="async")
-    await storage.setup()
-    scribe = Scribe(storage, ManualClock())
-    await scribe.append()
-    await storage.thread(THREAD)
-    storage._port._sight._missing = 0  # type: ignore[attr-defined]
-    other = sqlite3.connect(f"{tmp_path}/a.db", isolation_level=None)
-    other.execute("PRAGMA locking_mode = EXCLUSIVE")
-    storage._port._reading.close()  # type: ignore[attr-defined]
-    storage._port._writing.close()  # type: ignore[attr-defined]
-    other.execute("BEGIN IMMEDIATE")
-    waiting = asyncio.create_task(storage.thread(THREAD))
-    await asyncio.sleep(0.3)
-    assert not waiting.done()
-    other.close()
-    row = await asyncio.wait_for(waiting, 10)
-    assert row
-    assert row.head == 1
-    await storage.close()
-
-
-async def test_glances_of_many_tasks_and_loops_see_what_was_written(tmp_path: Path) -> None:
-    storage = SqliteStorage(f"{tmp_path}/a.db", mode="async")
-    await storage.setup()
-    scribe = Scribe(storage, ManualClock())
-
-    async def look(key: ThreadKey) -> None:
-        for head in range(1, 40):
-            await scribe.append(key)
-            row = await storage.thread(key)
-            assert row
-            assert row.head == head
-
-    await asyncio.gather(*(look(ThreadKey("", "", f"t{at}")) for at in range(6)))
-    with ThreadPoolExecutor(2) as pool:
-        keys = [ThreadKey("", "", name) for name in ("x", "y")]
-        found = [
-            asyncio.get_running_loop().run_in_executor(pool, lambda key=key: asyncio.run(look(key))) for key in keys
-        ]
-        await asyncio.gather(*found)
     await storage.close()

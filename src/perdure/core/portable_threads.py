@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from perdure.core.compression import zstd
 from perdure.core.entries import Entry
-from perdure.core.envelope import FORMAT, ZSTD, seal, unseal
+from perdure.core.envelope import DEFLATE, FORMAT, ZSTD, seal, seal_packed, unseal
 from perdure.core.errors import InvalidInputError
 from perdure.core.identity import check_id, check_namespace, check_user
 from perdure.core.portable import Allowance, NotAnExport, unpacked
@@ -24,7 +24,7 @@ from perdure.core.transfer import CopiedBlob, ThreadCopy
 
 _BEGIN, _END = "thread", "end"
 _PIECE = 256 * 1024  # bytes of a piece of a list, about
-_PACKED = bytes((FORMAT, ZSTD, 0))
+_PACKED, _DEFLATED = bytes((FORMAT, ZSTD, 0)), bytes((FORMAT, DEFLATE, 0))
 _INT = 1 << 63
 _encode = msgspec.msgpack.Encoder().encode
 _decode_record = msgspec.msgpack.Decoder(tuple[str, Raw]).decode
@@ -63,11 +63,14 @@ def _pieces(items: Iterable[Any]) -> Iterator[list[Raw]]:
 
 
 def _sound(item: Any, allowance: Allowance) -> Any:
-    """The item, its payload unpacked where packed it would stand for more than it may.
+    """The item, its payload unpacked where packed it would stand for more than it may, and never deflated.
 
     The digest of an entry or of a large value is that of the body; a record of a pruned range has that of its payload.
     """
     payload = getattr(item, "payload", None) or b""
+    if payload[:3] == _DEFLATED and isinstance(item, Entry):
+        payload = seal_packed(unseal(payload))  # which says how long its body is
+        item = msgspec.structs.replace(item, payload=payload)
     if payload[:3] != _PACKED or allowance.takes(_claimed(payload), len(payload)):
         return item
     if not isinstance(item, Entry | CopiedBlob):
@@ -143,6 +146,8 @@ class _Assembled:
             if not _is_kept(getattr(item, name)):
                 raise NotAnExport(self.place, f"has a {type(item).__name__} whose {name} cannot be kept")
         payload = getattr(item, "payload", None) or b""
+        if payload[:3] == _DEFLATED:
+            raise NotAnExport(self.place, f"has a {type(item).__name__} packed in a way that exports are not")
         if payload[:3] == _PACKED and not _unpacks(payload, self._allowance):
             raise NotAnExport(self.place, f"has a {type(item).__name__} that unpacks to more than it may")
 

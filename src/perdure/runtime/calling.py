@@ -141,10 +141,10 @@ class made:  # used as a function
             raise InvalidInputError(f"{asked.name!r} needs a function to call, not {asked.fn!r}")
         digest = args_digest(asked.args, asked.named) if options.key is None else key_digest(options.key)
         self._scope = run.scope
-        given = "" if run.resumed else asked.given()  # nobody reads it where the call is at hand
+        given = "" if run.resumed else asked.given()  # nobody reads it where the result is at hand
         self._call = self._scope.call(check_id(asked.name, "the name of a step"), digest, given)
         self._found = run.journal.at_hand(self._call) if run.resumed else None
-        if run.resumed and self._found is None:
+        if run.resumed and (self._found is None or self._found.outcome is None):
             self._call = msgspec.structs.replace(self._call, given=asked.given())
 
     def __enter__(self) -> tuple[Call, Scope, Recorded | None]:

@@ -57,8 +57,7 @@ class Records:
 
     def kept(self, call: Call, found: Recorded) -> Recorded:
         """The same, kept where a step that is tried again may ask for it."""
-        if call.parent:
-            self.keep(call, found)
+        self.keep(call, found)
         return found
 
     def keep(self, call: Call, found: Recorded) -> None:
@@ -84,7 +83,7 @@ class Records:
             self._failures.pop(same, None)
             self._doubtful.pop(same, None)
         self._newest[same] = record
-        if call.at == call.settled:  # in sequence
+        if call.in_sequence:
             self._places[call.parent, call.at] = call
 
     def note_failure(self, failure: Failure) -> None:

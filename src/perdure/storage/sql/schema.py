@@ -233,7 +233,8 @@ STEPS: tuple[SchemaStep, ...] = (
         min_reader=3,
         min_writer=3,
     ),
-    # A release that moves a head on SQLite and leaves the minute as it was would leave the directory in another order.
+    # A release that moves a head on SQLite and leaves the minute as it was would leave the directory in another order,
+    # and none before this reads deflated records.
     SchemaStep(number=4, why="how threads are found", parts=(_finding,), min_reader=4, min_writer=4),
 )
 

@@ -77,11 +77,11 @@ WHERE namespace = ? AND user_id = ? AND id = ? AND name_key IS NOT NULL"""
         self.THREADS_BY_ID = f"""SELECT {columns} FROM {thread}
 WHERE namespace = ? AND id = ? AND name_key IS NOT NULL"""
 
-        minute, given = (", updated_minute", ", ?") if self.dialect.keeps_minute else ("", "")
+        column, mark = (", updated_minute", ", ?") if self.dialect.keeps_minute else ("", "")
         self.INSERT_THREAD = f"""INSERT INTO {thread} (uid, name_key, namespace, user_id, id, name, agent, tags,
   status, head, head_state_version, head_digest, last_checkpoint, epoch, lease_owner, lease_until, wake_at, attempts,
-  parent, parent_version, created_at, metadata, run_version, updated_at{minute})
-VALUES (?, ?, ?, {self.dialect.user_bound}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?{given})"""
+  parent, parent_version, created_at, metadata, run_version, updated_at{column})
+VALUES (?, ?, ?, {self.dialect.user_bound}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?{mark})"""
         self.THREAD_ROW = f'SELECT "row" FROM {thread} WHERE uid = ?'
 
         # The head moves; nothing else of the line changes.

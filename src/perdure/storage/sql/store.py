@@ -59,7 +59,8 @@ class SqlStorage:
         self._known[key] = stored
 
     async def _append(self, write: Write, known: StoredThread | None, landed: Landed[Answer]) -> Answer:
-        return await self._run.write(lambda tx: writing.append_slowly(tx, write), landed)
+        """Make a write, `known` being the line as it was seen last; `landed` finds it again after a lost answer."""
+        raise NotImplementedError  # the way of each database
 
     async def keyed(self, key: ThreadKey, idem_key: str) -> Entry | None:
         return await self._run.glance(lambda tx: reading.keyed(tx, key, idem_key))

@@ -82,6 +82,11 @@ class Connection:
         self._waits = True  # for other processes, as a new connection does
         self._leaves_wal = False
 
+    @property
+    def is_open(self) -> bool:
+        """Whether using it takes no opening first."""
+        return self._raw is not None
+
     def raw(self) -> sqlite3.Connection:
         """The driver's connection."""
         if self._raw is None:

@@ -37,7 +37,7 @@ DIALECT = Dialect(
         # By the minute: an index over `updated_at` itself was touched by every write.
         "CREATE INDEX {t}thread_updated ON {t}thread (namespace, updated_minute)",
         "CREATE INDEX {t}thread_user ON {t}thread (namespace, user_id, updated_minute)",
-        "CREATE INDEX {t}thread_id ON {t}thread (id)",
+        "CREATE INDEX {t}thread_id ON {t}thread (id, namespace, user_id)",
     ),
     laid_out=lambda text: re.sub(" {2,}", " ", text),  # SQLite keeps it, and all of them fit into one page
     doubts_indexes=True,

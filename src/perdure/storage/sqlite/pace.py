@@ -6,8 +6,8 @@ import os
 
 _QUICK = 0.0005  # seconds of a commit that an event loop may be held up for
 _TRUST = 16  # quick commits in a row before one is made in place
-_IN_A_ROW = 4  # writes that are made at once before one waits its turn
 _DOUBT = 256  # … at most, after one that was not: as many times more as it took longer
+_IN_A_ROW = 4  # writes that are made at once before one waits its turn
 _WRITES = 256  # writes between two copies of the WAL: about the 1000 pages after which SQLite does it by itself
 _LOOK = 8  # writes between two looks at the size of the WAL
 _LARGE = 4 * 1024 * 1024  # bytes of a WAL that may be there without having grown
@@ -50,7 +50,7 @@ class Company:
 
     def is_absent(self) -> bool:
         """Whether the next write is made at once."""
-        if self._missing or self._in_a_row == _IN_A_ROW:
+        if self._missing or self._in_a_row >= _IN_A_ROW:
             self._in_a_row = 0
             return False
         self._in_a_row += 1

@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from time import monotonic, perf_counter, sleep
+from time import perf_counter
 from typing import Any
 
-from perdure.core.errors import StorageBusyError, StorageClosedError
+from perdure.core.errors import StorageClosedError
 from perdure.core.ports import Telemetry
 from perdure.storage.ports import Answer, Worker, check_usable, outcome, pause_in_place, pause_on_loop, settle_together
 from perdure.storage.sql.transactions import Job, T, Transaction
 from perdure.storage.sqlite.connection import BEGIN_READ, BEGIN_WRITE, Connection, Outcome
+from perdure.storage.sqlite.looking import Looking
 from perdure.storage.sqlite.pace import Company, Pace, Upkeep
 
 _GROUP = 128  # writes that share one commit at most
-_GLANCES = 2  # quick ones before one is made on the event loop
-_AGAIN = 0.005  # seconds
 
 Open = Callable[[], Connection]
 Waiting = tuple[Job[Any], Answer]
@@ -75,12 +74,13 @@ class GroupPort:
 
     A group is worked through on the event loop, which takes microseconds, and its commit with the sync to disk goes to
     a thread, unless the disk is quick (`Pace`); what arrives meanwhile is the next group. Handing every statement to a
-    thread would make the two fight for the interpreter. Reads go to a connection and a thread of their own.
+    thread would make the two fight for the interpreter. A write that comes alone is made at once (`Company`). Reads
+    have a connection of their own (`Looking`).
     """
 
     def __init__(self, open_connection: Open, telemetry: Telemetry) -> None:
-        self._writing, self._reading = open_connection(), open_connection()
-        self._writer, self._reader = Worker(self._writing.path), Worker(self._reading.path)
+        self._writing = open_connection()
+        self._writer, self._looking = Worker(self._writing.path), Looking(open_connection())
         self._telemetry = telemetry
         self._pid = os.getpid()
         self._closed = False
@@ -93,9 +93,6 @@ class GroupPort:
         self._pace = Pace()
         self._company = Company()
         self._upkeep = Upkeep(self._writing.path)
-        self._sight = Pace(_GLANCES)
-        self._looking = threading.Lock()  # held by whoever uses the reading connection
-        self._reading.never_wait()
         self._writing.leave_wal()
 
     async def write(self, job: Job[T]) -> T:
@@ -117,7 +114,11 @@ class GroupPort:
             if self._closed or self._under_way:
                 return None
             outcomes = self._writing.stage([job])
-            return None if outcomes is None else self._committed(1, outcomes)[0]
+            if outcomes is None:
+                return None
+            made = self._committed(1, outcomes)[0]
+            self._keep_up(1)
+            return made
 
     async def write_long(self, job: Job[T]) -> T:
         """A write that takes its time: all of it is done by the writer's thread, and the event loop goes on."""
@@ -129,39 +130,10 @@ class GroupPort:
         return await answer.future
 
     async def read(self, job: Job[T], *, alone: bool = False) -> T:
-        return await self._reader.run(lambda: self._look(job))
+        return await self._looking.read(job)
 
     async def glance(self, job: Job[T]) -> T:
-        """On the event loop while that is quick, and nobody else looks; else on the reader's thread, like any read."""
-        check_usable(self._reading.path, self._pid, self._closed)
-        if self._sight.is_quick and self._looking.acquire(blocking=False):
-            try:
-                return self._timed(job)
-            except StorageBusyError:
-                pass  # the reader waits for others
-            finally:
-                self._looking.release()
-        return await self._reader.run(lambda: self._look(job, self._timed))
-
-    def _timed(self, job: Job[T]) -> T:
-        began = perf_counter()
-        try:
-            return self._reading.transact(job, BEGIN_READ)
-        finally:
-            self._sight.note(perf_counter() - began)
-
-    def _look(self, job: Job[T], look: Callable[[Job[T]], T] | None = None) -> T:
-        """On the reader's thread: one that waits for other processes, since the connection itself does not."""
-        look = look or (lambda job: self._reading.transact(job, BEGIN_READ))
-        end = monotonic() + self._reading.patience
-        while True:
-            try:
-                with self._looking:
-                    return look(job)
-            except StorageBusyError:
-                if monotonic() >= end:
-                    raise
-            sleep(_AGAIN)
+        return await self._looking.glance(job)
 
     def _begin(self, loop: Any) -> None:
         """Work through everything that waits on this loop, and commit it, or hand that to the writer."""
@@ -197,13 +169,15 @@ class GroupPort:
         """On the event loop of the group."""
         for (_, answer), result in zip(group, self._committed(len(group), outcomes), strict=True):
             answer.set(*result)
+        self._keep_up(len(group))
 
     def _committed(self, writes: int, outcomes: list[Outcome]) -> list[Outcome]:
         """Commit what was staged, here and now, and return what each caller is told."""
-        told = self._told(writes, *outcome(self._commit(outcomes)))
+        return self._told(writes, *outcome(self._commit(outcomes)))
+
+    def _keep_up(self, writes: int) -> None:
         if self._upkeep.note(writes):
             self._send([], self._copy_wal)
-        return told
 
     def _send(self, group: list[Waiting], work: Callable[[], list[Outcome]], *, long: bool = False) -> None:
         self._under_way += 1
@@ -258,7 +232,7 @@ class GroupPort:
         return [(None, error)] * writes if error is not None else found
 
     async def disk_bytes(self) -> int:
-        return disk_bytes(self._reading.path)
+        return disk_bytes(self._writing.path)
 
     async def compact(self) -> None:
         check_usable(self._writing.path, self._pid, self._closed)
@@ -279,18 +253,17 @@ class GroupPort:
     async def close(self) -> None:
         if self._pid != os.getpid():
             self._closed = True  # the lock may be held by a thread that os.fork left behind
-            for connection in (self._reading, self._writing):
-                connection.forget()
+            self._looking.forget()
+            self._writing.forget()
             return
         with self._turn:
             if self._closed:
                 return
             self._closed = True
-        self._reader.close()
+        self._looking.close()
         self._writer.close()
         with self._turn:
-            for connection in (self._reading, self._writing):
-                connection.close()
+            self._writing.close()
             left, self._lanes = self._lanes, {}
         for _, answer in [each for lane in left.values() for each in lane]:
             answer.settle(None, self._too_late())
