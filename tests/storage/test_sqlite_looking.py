@@ -76,6 +76,19 @@ async def test_who_only_glances_lets_others_in(storage: SqliteStorage) -> None:
     assert turns >= 10
 
 
+async def test_nobody_overtakes_who_waits(storage: SqliteStorage) -> None:
+    order: list[int] = []
+
+    async def look(number: int) -> None:
+        await storage.thread(THREAD)
+        order.append(number)
+
+    for _ in range(20):
+        order.clear()
+        await asyncio.gather(*map(look, range(60)))
+        assert order == list(range(60))
+
+
 async def test_a_connection_is_not_opened_on_the_event_loop_nor_waited_with(
     storage: SqliteStorage, tmp_path: Path
 ) -> None:

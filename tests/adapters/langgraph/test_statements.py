@@ -47,4 +47,4 @@ def test_a_put_on_sqlite_reads_nothing_first(tmp_path: Path, monkeypatch: pytest
         watch.clear()
         _put(saver, config, 3)
         assert [each.split()[0] for each in watch.statements if "SELECT" in each] == []
-        assert [each.split()[0] for each in watch.statements] == ["BEGIN", "UPDATE", "INSERT", "INSERT", "COMMIT"]
+        assert [each.split()[0] for each in watch.statements] == ["BEGIN", "INSERT", "UPDATE", "INSERT", "COMMIT"]

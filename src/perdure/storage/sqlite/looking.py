@@ -26,13 +26,21 @@ class Looking:
         self._one = threading.Lock()  # held by whoever uses the connection
         self._pace = Pace(_TRUST)
         self._in_a_row = 0
+        self._waiting: set[object] = set()  # what was handed over, and whose caller has not gone on yet
         self._pid = os.getpid()
         self._closed = False
         connection.never_wait()
 
     async def read(self, job: Job[T]) -> T:
         """Any look, on the thread."""
-        return await self._worker.run(lambda: self._patiently(job, timed=False))
+        return await self._handed_over(job, timed=False)
+
+    async def _handed_over(self, job: Job[T], *, timed: bool) -> T:
+        self._waiting.add(job)
+        try:
+            return await self._worker.run(lambda: self._patiently(job, timed=timed))
+        finally:
+            self._waiting.discard(job)
 
     async def glance(self, job: Job[T]) -> T:
         """A look that takes a moment: on the event loop while that is quick, and nobody else looks."""
@@ -46,12 +54,13 @@ class Looking:
             finally:
                 self._one.release()
         self._in_a_row = 0
-        return await self._worker.run(lambda: self._patiently(job, timed=True))
+        return await self._handed_over(job, timed=True)
 
     def _is_quick(self) -> bool:
-        """Who never waits never lets the others in, and opening a connection takes its time."""
+        """Who never waits never lets the others in; nobody overtakes who waits; and opening takes its time."""
         self._in_a_row += 1
-        return self._pace.is_quick and self._in_a_row <= _IN_A_ROW and self._connection.is_open
+        free = not self._waiting and self._connection.is_open
+        return self._pace.is_quick and self._in_a_row <= _IN_A_ROW and free
 
     def _timed(self, job: Job[T]) -> T:
         began = perf_counter()
