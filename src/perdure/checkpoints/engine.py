@@ -357,7 +357,11 @@ class Engine:
             return
         if head.version != write.expected or head.uid != write.uid:
             return  # somebody read our entry back already and advanced the head
-        _advance(head, done, new)
+        try:
+            _advance(head, done, new)
+        except BaseException:  # a Ctrl-C halfway: the change may stand in the document, and would be applied again
+            self.forget(key)
+            raise
         self._heads.put(key, head)
         if head.since > snapshots.SMALLEST and self._is_due(head):
             await self._snapshot(key, head)

@@ -120,6 +120,11 @@ def intent_key(call_id: bytes, attempt: int) -> str:
     return f"t.{shown(call_id)}.{attempt}"
 
 
+def failure_key(call_id: bytes, attempt: int) -> str:
+    """The key of an attempt that failed."""
+    return f"f.{shown(call_id)}.{attempt}"
+
+
 def request_key(call_id: bytes, request: bytes) -> str:
     """The key of what a model is asked, where that is written before it is: it stands once, whoever asks the same."""
     return f"q.{shown(call_id)}.{shown(key_digest(request))[:8]}"

@@ -14,6 +14,7 @@ from perdure.core.calls import (
     Intent,
     Outcome,
     args_digest,
+    failure_key,
     intent_key,
     key_digest,
     printable,
@@ -257,7 +258,8 @@ class _Attempts:
             raise held.lost
         again = tries < retry.attempts and isinstance(exc, retry.on) and not isinstance(exc, UnsupportedValueError)
         failure = failure_of(self.call, exc, self.attempt, again=again, settled=self._outer.settled + 1)
-        await self.run.journal.write([self.run.journal.entry(self._kinds.failed, failure)])
+        entry = self.run.journal.entry(self._kinds.failed, failure)
+        await self.run.journal.write([entry], key=failure_key(self._id, self.attempt))
         self.run.journal.keep(self.call, Recorded(attempt=self.attempt))
         return again
 

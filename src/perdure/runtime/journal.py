@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from perdure.checkpoints.engine import Engine
@@ -11,6 +12,7 @@ from perdure.core.calls import (
     decode_failure,
     decode_intent,
     decode_outcome,
+    failure_key,
     intent_key,
     result_key,
     told,
@@ -65,6 +67,7 @@ class Journal:
         self._read = self.head = self.began = 0
         self.written = Written(self)
         self._records = Records()
+        self._paging: asyncio.Event | None = None  # while a page is read
 
     @property
     def key(self) -> ThreadKey:
@@ -75,15 +78,15 @@ class Journal:
         self._read, self.began, self.head = version, version, head
 
     def at_hand(self, call: Call) -> Recorded | None:
-        """What is recorded of a call, as far as the log was read."""
-        return self._records.take(call)
+        """What is recorded of a call, as far as the log was read and nothing after it can change it."""
+        return self._records.take(call, whole=self._read >= self.head)
 
     async def find(self, call: Call) -> Recorded | None:
         """What is recorded of a call; the log is read page by page in its order, and past the next one by key."""
-        found = self._records.take(call)
+        found = self.at_hand(call)
         if found is None and self._read < self.head:
             await self._page()
-            found = self._records.take(call)
+            found = self.at_hand(call)
             if found is None and self._read < self.head:
                 found = await self._looked_up(call)
         return found
@@ -102,10 +105,19 @@ class Journal:
         return self._records.expected(call)
 
     async def _page(self) -> None:
-        entries = await self.storage.entries(self.key, after=self._read, limit=_PAGE, kinds=_KINDS)
-        for entry in entries:
-            self._note(entry)
-        self._read = entries[-1].version if len(entries) == _PAGE else self.head
+        """Read the next page. Of many calls that are made at once one does it, and the others wait for it."""
+        if self._paging is not None:
+            await self._paging.wait()
+            return
+        self._paging = asyncio.Event()
+        try:
+            entries = await self.storage.entries(self.key, after=self._read, limit=_PAGE, kinds=_KINDS)
+            for entry in entries:
+                self._note(entry)
+            self._read = entries[-1].version if len(entries) == _PAGE else self.head
+        finally:
+            self._paging.set()
+            self._paging = None
 
     def _note(self, entry: Entry) -> None:
         thread_id, records = self.key.id, self._records
@@ -125,11 +137,12 @@ class Journal:
         entry = await self.storage.keyed(self.key, result_key(call.id))
         if entry is not None:
             return self._records.kept(call, recorded(told(self.key.id, entry, decode_outcome)))
-        if await self.storage.keyed(self.key, intent_key(call.id, 1)) is None:
-            return None
-        while self._read < self.head:  # what became of it has no key
+        begun = self._records.knows(call)
+        for key in () if begun else (intent_key(call.id, 1), failure_key(call.id, 1)):
+            begun = begun or await self.storage.keyed(self.key, key) is not None
+        while begun and self._read < self.head:  # only the rest of the log tells what became of it
             await self._page()
-        return self._records.take(call)
+        return self.at_hand(call) if begun else None
 
     def entry(self, kind: EntryKind, body: object) -> NewEntry:
         """An entry of the run."""

@@ -37,13 +37,17 @@ class Records:
         self._places: dict[tuple[bytes, int], Call] = {}  # calls that were made in sequence, by their place
         self._inside: dict[bytes, dict[Identity, Recorded]] = {}  # of steps under way: a new attempt asks for it again
 
-    def take(self, call: Call) -> Recorded | None:
-        """What is known of a call."""
+    def take(self, call: Call, *, whole: bool) -> Recorded | None:
+        """What is known of a call. Unless the `whole` log was read, only its end is sure: what comes may say more."""
         same = call.identity
         found = self._inside[call.parent].get(same) if call.parent in self._inside else None
-        if found is None:
+        if found is None and (whole or isinstance(self._newest.get(same), Outcome)):
             found = self._taken(same)
         return self.kept(call, found) if found is not None else None
+
+    def knows(self, call: Call) -> bool:
+        """Whether anything was told of a call so far."""
+        return call.identity in self._newest
 
     def _taken(self, same: Identity) -> Recorded | None:
         newest = self._newest.pop(same, None)

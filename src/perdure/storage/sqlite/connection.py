@@ -152,6 +152,9 @@ class Connection:
         except (sqlite3.Error, _WroteBeforeRefusal):
             self._roll_back()
             return None
+        except BaseException:  # a Ctrl-C: nobody else could write while it is open
+            self._roll_back()
+            raise
         return outcomes
 
     def commit(self) -> None:
@@ -195,7 +198,10 @@ class Connection:
 
     def wait_for_others(self) -> None:
         """From here on a transaction waits while another process writes."""
-        self.raw().execute(f"PRAGMA busy_timeout = {int(self.patience * 1000)}")
+        try:
+            self.raw().execute(f"PRAGMA busy_timeout = {int(self.patience * 1000)}")
+        except BaseException as exc:
+            raise self._undone(exc) from exc.__cause__
         self._waits = True
 
     def _undone(self, exc: BaseException) -> BaseException:
