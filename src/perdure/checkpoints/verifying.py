@@ -34,7 +34,7 @@ from perdure.core.verification import (
 from perdure.core.writes import Snapshot
 from perdure.storage.contract import Storage
 
-_PAGE = 500
+_PAGE = 2000  # each page of a minute sorts all that changed in it
 _TRIES = 5  # a thread that was written to while it was read is read again
 
 Lines = Callable[[ThreadKey], Awaitable[list[str]]]  # what is wrong with the lines of a thread's messages

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from perdure.checkpoints.engine import Engine
 from perdure.checkpoints.requests import Request
 from perdure.core.codec import encode
@@ -26,6 +28,8 @@ from perdure.runtime.signals import signal_body
 from perdure.runtime.stalled import Stalled
 from perdure.runtime.triggering import Upkeep
 from perdure.runtime.work import InPlace, OnLoop
+
+_PAGE, _LARGEST = 200, 10_000  # threads that are looked at together
 
 
 class RunParts:
@@ -72,7 +76,7 @@ class RunParts:
     ) -> list[RunInfo]:  # fmt: skip
         """The newest runs of threads, of those that changed last first."""
         found: list[RunInfo] = []
-        query = ThreadQuery(namespace=namespace, user=user, agent=agent, limit=200)
+        query = ThreadQuery(namespace=namespace, user=user, agent=agent, limit=_PAGE)
         while len(found) < limit and (rows := await self.runtime.storage.threads(query)):
             for row in rows:
                 current = await self.runtime.standing.newest(row) if row.run else None
@@ -80,7 +84,9 @@ class RunParts:
                     info = await self._told(row, shown, current)
                     found += [info] if status in (None, info.status) else []
             last = rows[-1]
-            query = ThreadQuery(namespace=namespace, user=user, agent=agent, limit=200, before=(last.updated, last.uid))
+            # Larger ones as it goes on: each page of a minute sorts all threads that changed in it.
+            more = min(query.limit * 4, _LARGEST)
+            query = msgspec.structs.replace(query, limit=more, before=(last.updated, last.uid))
         return found[:limit]
 
     async def stalled(self, namespace: str, user: str | None, after: float, shown: Any) -> list[RunInfo]:

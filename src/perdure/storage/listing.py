@@ -8,7 +8,7 @@ import msgspec
 
 from perdure.core.threads import ThreadQuery, ThreadRow
 
-_PAGE = 500
+_PAGE = 2000  # each page of a minute sorts all that changed in it
 
 
 class Directory(Protocol):

@@ -31,6 +31,7 @@ from perdure.storage.sql.rows import (
 from perdure.storage.sql.statements import filters_of
 from perdure.storage.sql.transactions import Transaction
 
+_LINES = 10_000  # of threads, in a page
 _PAGE = 200  # rows fetched at a time while a filter that only core knows thins them out
 _NEAR = 8  # … at first: what is looked for by its kind is most often among the newest
 _TOGETHER = 16  # most writes have fewer entries
@@ -391,6 +392,7 @@ async def threads(tx: Transaction, query: ThreadQuery) -> list[ThreadRow]:
         if len(lines) < page or (lines[-1].updated, lines[-1].uid) >= before:
             break
         before = (lines[-1].updated, lines[-1].uid)
+        page = max(page, min(page * 4, _LINES))  # each page of a minute sorts all that changed in it
     return found[: query.limit]
 
 

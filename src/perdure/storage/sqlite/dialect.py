@@ -38,6 +38,13 @@ DIALECT = Dialect(
         "CREATE INDEX {t}thread_updated ON {t}thread (namespace, updated_minute)",
         "CREATE INDEX {t}thread_user ON {t}thread (namespace, user_id, updated_minute)",
         "CREATE INDEX {t}thread_id ON {t}thread (id, namespace, user_id)",
+        # For processes of earlier releases that are open still: they know no minute, and name the lease at each write.
+        *(
+            f"CREATE TRIGGER {{t}}minute_{name} AFTER {event} ON {{t}}thread "  # noqa: S608
+            f"WHEN new.updated_minute <> new.updated_at >> {MINUTE} "
+            f"BEGIN UPDATE {{t}}thread SET updated_minute = updated_at >> {MINUTE} WHERE row = new.row; END"
+            for name, event in (("made", "INSERT"), ("moved", "UPDATE OF lease_until"))
+        ),
     ),
     laid_out=lambda text: re.sub(" {2,}", " ", text),  # SQLite keeps it, and all of them fit into one page
     doubts_indexes=True,
