@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from perdure.core.checkpoint import CheckpointQuery, CheckpointRow
@@ -34,7 +35,7 @@ from perdure.storage.sql.writing import Answer, LineChange
 _KNOWN = 10_000  # directory lines remembered; each is checked by the database before it is built on
 
 
-class SqlStorage:
+class SqlStorage(ABC):
     """Everything of the contract but `setup`, `migration` and `watch`, which belong to each database."""
 
     reuses_room = True
@@ -58,9 +59,9 @@ class SqlStorage:
             self._known.clear()
         self._known[key] = stored
 
+    @abstractmethod
     async def _append(self, write: Write, known: StoredThread | None, landed: Landed[Answer]) -> Answer:
         """Make a write, `known` being the line as it was seen last; `landed` finds it again after a lost answer."""
-        raise NotImplementedError  # the way of each database
 
     async def keyed(self, key: ThreadKey, idem_key: str) -> Entry | None:
         return await self._run.glance(lambda tx: reading.keyed(tx, key, idem_key))
@@ -199,7 +200,7 @@ class SqlStorage:
 
         return await self._run.write(job, lambda tx, after: doubts.line_changed(tx, key, after))
 
-    async def _announce(self, tx: Transaction, namespace: str) -> None:
+    async def _announce(self, tx: Transaction, namespace: str) -> None:  # noqa: B027  # most have nothing to do
         """Wake those who wait for this namespace when the transaction commits, where the database can."""
 
     async def due(
