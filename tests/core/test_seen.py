@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.core.codec import decode, encode
-from perdure.core.delta import Grown, delta
+from perdure.core.delta import Altered, Grown, delta
 from perdure.core.document import Document
+from perdure.core.errors import UnsupportedValueError
 from perdure.core.leaves import PlainItems
 from perdure.core.message import Message
 from perdure.core.seen import Seen
 
 BUFFER = bytearray()
+
+
+class Name(str):
+    __slots__ = ()
+
+
+class Holder:
+    def __init__(self, n: int) -> None:
+        self.one, self.two, self.three = None, None, n
 
 
 def _items(count: int) -> list[Any]:
@@ -49,6 +61,7 @@ CHANGES: dict[str, Any] = {
     "key added": lambda m: m[0].update(new=1),
     "key removed": lambda m: m[39].pop("x"),
     "key renamed": lambda m: m[3].update(y=m[3].pop("x")),
+    "keys in another order": lambda m: m[3].update(role=m[3].pop("role")),
     "item replaced by a list": lambda m: m.__setitem__(4, list(m[4].values())),
     "item replaced by a leaf": lambda m: m.__setitem__(4, "text"),
     "leaf replaced by a container": lambda m: m[6].update(n=[6]),
@@ -114,6 +127,108 @@ def test_a_walk_of_random_changes_is_followed_exactly(seed: int) -> None:
             chance.choice(state["messages"][:5])["n"] = chance.choice([1, True, 1.0, "1", None])
         if chance.random() < 0.3:
             state["frozen"][chance.randrange(18)] = Message("user", "other")
+
+
+TABLES: dict[str, Any] = {
+    "keys that were once no strs": lambda n: _once_numbered({"a": None, "b": None, "c": n}),
+    "of an object": lambda n: vars(Holder(n)),
+    "of an object, in another order": lambda n: _reordered(vars(Holder(n))),
+    "with a gap": lambda n: _without({"gone": 0, "a": None, "b": None, "c": n}, "gone"),
+}
+
+
+def _once_numbered(item: dict[Any, Any]) -> dict[Any, Any]:
+    item[1] = 2
+    return _without(item, 1)
+
+
+def _without(item: dict[Any, Any], key: object) -> dict[Any, Any]:
+    del item[key]
+    return item
+
+
+def _reordered(item: dict[str, Any]) -> dict[str, Any]:
+    item["one"] = item.pop("one")
+    return item
+
+
+def test_dicts_of_any_making_are_recognised_and_told_apart() -> None:
+    for name, made in TABLES.items():
+        state = {"messages": [made(n + 1000) for n in range(20)]}
+        seen = _after_two_saves(state)
+        state["messages"].append({"role": "bot"})
+        assert _encoded(seen, state)[0]["messages"].kept == 20, name
+        item = state["messages"][7]
+        number, *others = sorted(item, key=lambda key: item[key] is None)
+        for other in others:
+            item[number], item[other] = item[other], item[number]  # the same objects, under other keys
+            assert not isinstance(_encoded(seen, state)[0], dict), name
+            item[number], item[other] = item[other], item[number]
+            assert isinstance(_encoded(seen, state)[0], dict), name
+
+
+def test_keys_and_leaves_of_other_types_are_noticed_and_refused() -> None:
+    changes: dict[str, Any] = {
+        "(key)": lambda m: m[3].update({Name("x"): m[3].pop("x")}),
+        "role": lambda m: m[3].update(role=Name("user")),
+    }
+    for place, change in changes.items():
+        state = {"messages": _items(40)}
+        seen = _after_two_saves(state)
+        change(state["messages"])
+        with pytest.raises(UnsupportedValueError, match=re.escape(f"state.messages[3].{place}")):
+            _encoded(seen, state)
+
+
+CONTEXTS: dict[str, Any] = {
+    "a value": lambda c: c.update(k3="other"),
+    "a value of equal value and another type": lambda c: c.update(k1=True),
+    "a value of a subclass": lambda c: c.update(k0=Name("text")),
+    "two values": lambda c: c.update(k3=None, k4=[1, {"deep": (1, 2)}]),
+    "every value": lambda c: c.update(dict.fromkeys(c, "new")),
+    "a key more": lambda c: c.update(new=1),
+    "a key less": lambda c: c.pop("k5"),
+    "a key of another name": lambda c: c.update(renamed=c.pop("k9")),
+    "another order": lambda c: c.update(k2=c.pop("k2")),
+    "nothing": lambda c: None,
+}
+
+
+def test_changes_of_a_flat_dict_are_found_exactly() -> None:
+    for name, change in CONTEXTS.items():
+        state: dict[str, Any] = {"messages": _items(40), "context": {f"k{n}": n for n in range(12)} | {"k0": "text"}}
+        seen = _after_two_saves(state)
+        for _ in range(2):  # the dict is remembered beside a list that grows
+            document = Document.of(encode(state))
+            state["messages"].append({"role": "bot"})
+            new, seen = _encoded(seen, state)
+            document = delta(document, new)[1]
+            seen.settled()
+        change(state["context"])
+        try:
+            wanted = encode(state)
+        except UnsupportedValueError:
+            with pytest.raises(UnsupportedValueError, match=r"state\.context\.k0"):
+                _encoded(seen, state)
+            continue
+        ops, after = delta(document, _encoded(seen, state)[0])
+        assert sorted_keys(decode(after.encoded())) == sorted_keys(decode(wanted)), name
+        assert len(ops) <= 2, name
+
+
+def sorted_keys(state: dict[str, Any]) -> str:
+    return repr({**state, "context": sorted(state["context"].items(), key=lambda item: item[0])})
+
+
+def test_a_few_values_of_a_flat_dict_are_all_that_is_encoded() -> None:
+    state: dict[str, Any] = {"messages": _items(40), "context": {f"k{n}": n for n in range(12)}}
+    seen = _after_two_saves(state)
+    seen = _encoded(seen, state)[1]
+    state["context"]["k3"] = "other"
+    new, seen = _encoded(seen, state)
+    assert isinstance(new["context"], Altered)
+    assert list(new["context"].values) == ["k3"]
+    assert _encoded(seen, state)[0]["context"].values == {}
 
 
 def test_items_that_are_not_plain_are_not_remembered() -> None:

@@ -133,9 +133,10 @@ class Handle:
 
     def _traced(self, metadata: Mapping[str, object] | None) -> Mapping[str, object] | None:
         """The metadata of a point, with who made it and for which task."""
+        if self._actor is None and self._task is None:
+            return metadata
         traces = {"actor": self._actor, "task_id": self._task}
-        known = {name: value for name, value in traces.items() if value is not None}
-        return {**known, **(metadata or {})} if known else metadata
+        return {**{name: value for name, value in traces.items() if value is not None}, **(metadata or {})}
 
 
 def built(document: Document, thread_id: str) -> Any:

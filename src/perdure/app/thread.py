@@ -92,7 +92,9 @@ class Thread(Running):
             _check_no_messages(messages)
             return await self._save_after(thread, state, after, mark, expected, key)
         wanted = self._expected(expected)
-        request = (await self._with_messages(thread, self._request(mark, key), messages)).with_entries(*also)
+        request = self._request(mark, key)
+        if messages or also:
+            request = (await self._with_messages(thread, request, messages)).with_entries(*also)
         saved = await self._parts.engine.save(thread, state, wanted, request)
         return await self._saved(thread, saved, wanted)
 
@@ -113,7 +115,8 @@ class Thread(Running):
 
     async def _saved(self, thread: ThreadKey, saved: Saved, wanted: int | None) -> Checkpoint:
         self._saw(saved, wanted)
-        await self._parts.look_after(thread)
+        if self._parts.retention is not None:
+            await self._parts.look_after(thread)
         return checkpoint_of(saved, self.user)
 
     async def _save_after(

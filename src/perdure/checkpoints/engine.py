@@ -273,12 +273,14 @@ class Engine:
         A caller that expects a version is told of the race instead, and one that has seen a state that it was deleted.
         """
         for _ in range(_REBASES):
-            head = await self._start(key, expected)
+            head = self._heads.get(key)
+            if head is None or expected not in (None, head.version):  # what is known cannot be what the caller expects
+                head = await self.head(key)
             if expected is not None and uid not in (None, head.uid):
                 raise VersionConflictError(key.id, expected, head.version)  # deleted, and made again by somebody
             write, new = plan(head)
             try:
-                done = await self._append(write, head, expected)
+                done = await self.storage.append(self._aimed(write, head, expected))
             except NotFoundError:
                 self.forget(key)
                 if seen is not None:
@@ -297,21 +299,16 @@ class Engine:
         new, seen = head.seen.encoded(state, self._taken_buffer())
         return changes(head.document, new), seen
 
-    async def _start(self, key: ThreadKey, expected: int | None) -> Head:
-        """The head to build on: what the process knows, unless that cannot be what the caller expects."""
-        known = self._heads.get(key)
-        if known is not None and expected in (None, known.version):
-            return known
-        return await self.head(key)
+    def _aimed(self, write: Write, head: Head, expected: int | None) -> Write:
+        """The write as it may be made: what was found against another state than the caller's must never be written.
 
-    async def _append(self, write: Write, head: Head, expected: int | None) -> Appended:
-        if expected is not None and expected != head.version:
-            # The change was found against another state than the caller's: it must never be written. Only the
-            # storage knows whether the same key or write stands already.
-            if write.idem_key is None:
-                raise VersionConflictError(write.key.id, expected, head.version)
-            write = msgspec.structs.replace(write, expected=_NEVER)
-        return await self.storage.append(write)
+        Only the storage knows whether the same key or write stands already.
+        """
+        if expected is None or expected == head.version:
+            return write
+        if write.idem_key is None:
+            raise VersionConflictError(write.key.id, expected, head.version)
+        return msgspec.structs.replace(write, expected=_NEVER)
 
     def _write(
         self,

@@ -117,6 +117,9 @@ def _absent() -> dict[str, Any]:
             "metadata": {}}  # fmt: skip
 
 
+NO_METADATA = b"\x80"  # an empty dict, encoded
+
+
 class CheckpointMark(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """What a writer says of a checkpoint; it rides inside the entry, so that the index can be rebuilt."""
 
@@ -125,7 +128,7 @@ class CheckpointMark(msgspec.Struct, frozen=True, kw_only=True, array_like=True)
     status: str | None = None
     note: str | None = None
     agent: str | None = None
-    metadata: bytes = b"\x80"  # an encoded dict
+    metadata: bytes = NO_METADATA  # an encoded dict
     parent: str | None = None  # None: the newest checkpoint before this one
     version: int | None = None  # None: the version of the entry it rides in
 
@@ -145,7 +148,8 @@ class CheckpointRow(msgspec.Struct, frozen=True, kw_only=True):
         """The value that callers see, with the user as they name one."""
         mark = self.mark
         try:
-            timestamp, metadata = to_datetime(self.micros), decode(mark.metadata)
+            timestamp = to_datetime(self.micros)
+            metadata = {} if mark.metadata == NO_METADATA else decode(mark.metadata)
         except (CannotDecode, OverflowError, TypeError) as exc:
             raise CheckpointDamagedError(mark.id, self.thread_id) from exc
         return Checkpoint(
@@ -234,7 +238,7 @@ def check_limit(limit: object, what: str = "limit") -> int:
 def check_metadata(metadata: object) -> bytes:
     """Encode metadata; raise `InvalidInputError` for what is not a mapping."""
     if metadata is None:
-        return b"\x80"
+        return NO_METADATA
     if not isinstance(metadata, Mapping):
         raise InvalidInputError(f"metadata must be a dict, not {metadata!r}")
     return encode(dict(metadata), root="metadata")

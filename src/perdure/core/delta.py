@@ -26,12 +26,18 @@ class Grown(msgspec.Struct, frozen=True):
     tail: list[Raw]
 
 
+class Altered(msgspec.Struct, frozen=True):
+    """A new dict with the keys of the old one; all its values are known to be the old ones but for these."""
+
+    values: dict[str, Raw]
+
+
 def delta(old: Document, new: Any, *, shortest: bool = True) -> tuple[list[Op], Document]:
     """Return the operations from `old` to `new`, and the document they lead to.
 
-    `new` is an encoded state, or a dict whose values are encoded or `Grown`. `old` is not changed, and nothing of the
-    result refers to the memory of `new`: what is kept of it is copied. A container whose parts changed so much that
-    storing it whole is shorter is replaced, unless `shortest` is False and every changed part is wanted.
+    `new` is an encoded state, or a dict whose values are encoded, `Grown` or `Altered`. `old` is not changed, and
+    nothing of the result refers to the memory of `new`: what is kept of it is copied. A container whose parts changed
+    so much that storing it whole is shorter is replaced, unless `shortest` is False and every changed part is wanted.
     """
     finder = _Finder(shortest)
     root = Raw(new) if isinstance(new, bytes) else new
@@ -64,10 +70,14 @@ class _Finder:
         if type(old) is Raw and type(new) is Raw and old == new:
             return old
         before, after = opened(old), opened(new)
+        if type(before) is Raw and type(after) is Raw:
+            return self._set(old, after, path)
         if type(before) is dict and type(after) is dict:
             return self._compact(self._dict, before, after, new, path)
         if type(before) is list and type(after) is Grown:
             return self._grown(before, after, path)
+        if type(before) is dict and type(after) is Altered:
+            return self._altered(before, after, path)
         if type(before) is list and type(after) is list:
             return self._compact(self._list, before, after, new, path)
         if type(before) is Opened and type(after) is Opened and _alike(before, after):
@@ -89,7 +99,8 @@ class _Finder:
     def _set(self, old: Node, new: Raw, path: Path) -> Raw:
         kept = new.copy()
         self.ops.append(Set(path, kept))
-        self.growth += size_of(kept) - measure(old)
+        if self._builds:
+            self.growth += size_of(kept) - measure(old)
         return kept
 
     def _dict(self, before: dict[str, Node], after: dict[str, Node], path: Path) -> dict[str, Node]:
@@ -119,13 +130,19 @@ class _Finder:
             before = before[: after.kept]
         return self._append(before, after.tail, path)
 
+    def _altered(self, before: dict[str, Node], after: Altered, path: Path) -> dict[str, Node]:
+        changed = {key: self.compare(before[key], value, (*path, key)) for key, value in after.values.items()}
+        return {**before, **changed} if self._builds else before
+
     def _append(self, before: list[Node], tail: list[Raw], path: Path) -> list[Node]:
         if not tail:
             return before
         kept = [item.copy() for item in tail]
         self.ops.append(Append(path, kept))
+        if not self._builds:
+            return before
         self.growth += sum(map(size_of, kept))
-        return before + kept if self._builds else before
+        return before + kept
 
     def _list(self, before: list[Node], after: list[Raw], path: Path) -> list[Node]:
         count = len(before)

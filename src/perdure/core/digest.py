@@ -27,7 +27,7 @@ def digest_of(body: bytes) -> bytes:
 
 def header_rest(entry: NewEntry | Entry, write_id: bytes, key: str | None, request: bytes | None) -> bytes:
     """The part of a header that the writer knows before the storage does."""
-    return _encode((entry.kind.value, entry.schema, entry.actor, write_id, key, request))
+    return _encode((entry.kind, entry.schema, entry.actor, write_id, key, request))
 
 
 def link(previous: bytes, version: int, micros: int, rest: bytes, payload_digest: bytes) -> bytes:

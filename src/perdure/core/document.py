@@ -180,7 +180,7 @@ class Document:
             self._set(op)
         elif isinstance(op, Append):
             self._list(op.path).extend(op.items)
-            self.size += weight(op)
+            self._grow(weight(op))
         elif isinstance(op, Delete):
             self._delete(op)
         elif isinstance(op, Truncate):
@@ -191,26 +191,29 @@ class Document:
     def _cut(self, items: list[Node], start: int, stop: int | None, new: list[Raw]) -> None:
         if start > len(items) or (stop is not None and stop > len(items)):
             raise DoesNotFit(f"the list has only {len(items)} items")
-        self.size += sum(map(size_of, new)) - sum(map(measure, items[start:stop]))
+        self._grow(sum(map(size_of, new)) - sum(map(measure, items[start:stop])))
         items[start:stop] = new
 
+    def _grow(self, by: int) -> None:
+        if self._size is not None:
+            self._size += by
+
     def _set(self, op: Set) -> None:
-        self.size += size_of(op.value)
         if not op.path:
-            self.size -= 0 if self.root is None else measure(self.root)
-            self.root = op.value
+            self.root, self._size = op.value, size_of(op.value)
             return
         inside, step = self._inside(op.path[:-1]), op.path[-1]
-        if not _has(inside, step) and not (type(inside) is dict and isinstance(step, str)):
+        is_there = _has(inside, step)
+        if not is_there and not (type(inside) is dict and isinstance(step, str)):
             raise DoesNotFit(f"{show(op.path)} cannot be set")
-        self.size -= measure(inside[step]) if _has(inside, step) else 0
+        self._grow(size_of(op.value) - (measure(inside[step]) if is_there else 0))
         inside[step] = op.value
 
     def _delete(self, op: Delete) -> None:
         # A key that is not there is no fault: composing "added" and "deleted" leaves only the deletion.
         inside = self._inside(op.path[:-1])
         if _has(inside, op.path[-1]):
-            self.size -= measure(inside.pop(op.path[-1]))
+            self._grow(-measure(inside.pop(op.path[-1])))
 
     def _list(self, path: Path) -> list[Node]:
         node = self.reach(path)
@@ -231,7 +234,9 @@ class Document:
             inside: Any = node.fields if type(node) is Opened else node
             if not _has(inside, step):
                 raise DoesNotFit(f"there is no {show(path)}")
-            inside[step] = node = opened(inside[step])
+            node = inside[step]
+            if type(node) is Raw:
+                inside[step] = node = opened(node)
         return node
 
 

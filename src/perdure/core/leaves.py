@@ -1,13 +1,15 @@
-"""Recognising the items of a list that are still what they were, without encoding them.
+"""Recognising the items of a list, and the values of a flat dict, that are still what they were, without encoding them.
 
 Plain leaves (str, int, float, bool, None, bytes of exactly these types) never change. So if every dict and list of an
 item is read again, and has the same keys and the very same leaf objects in the same places, the item encodes to the
 same bytes. Nothing is assumed of the containers: a change made in place shows up as another leaf, key or length.
+A flat dict is compared key by key in the same way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from gc import get_referents
 from itertools import chain
 from operator import is_
 from typing import Any
@@ -15,59 +17,87 @@ from typing import Any
 from perdure.core.plain import LEAVES, MAX_DEPTH
 
 _CONTAINERS = frozenset({dict, list})
+_DICT, _STR = {dict}, {str}
 _PLAIN = LEAVES | _CONTAINERS
+_WIDE = 8  # a dict of fewer keys is encoded sooner than it is compared
+_FEW = 4  # one of so many values may be another: above that, storing the whole dict may be shorter
 _values_of = dict[str, Any].values
 
 
 class Level:
     """All containers of one depth, how large each was, the keys of the dicts, and what was inside dicts and lists."""
 
-    __slots__ = ("containers", "dicts", "items", "keys", "kinds", "lists", "sizes", "values")
+    __slots__ = ("containers", "dicts", "items", "keys", "lists", "sizes", "told", "values")
 
-    def __init__(self, containers: list[Any], kinds: list[Any]) -> None:
-        self.containers, self.kinds = containers, kinds
-        self.lists: list[Any] = [each for each in containers if type(each) is list] if list in kinds else []
-        self.dicts: list[Any] = [each for each in containers if type(each) is dict] if self.lists else containers[:]
+    def __init__(self, containers: list[Any], dicts: list[Any], lists: list[Any]) -> None:
+        self.containers, self.dicts, self.lists = containers, dicts, lists
         self.sizes = list(map(len, containers))
-        self.keys: list[Any] = list(_keys_in(self.dicts))
-        self.values: list[Any] = list(_values_in(self.dicts))
-        self.items: list[Any] = list(chain.from_iterable(self.lists))
+        self.keys: list[Any] = list(_keys_in(dicts))
+        self.values: list[Any] = list(_values_in(dicts))
+        self.items: list[Any] = list(chain.from_iterable(lists))
+        # The collector tells what dicts hold in a quarter of the time: the values alone, where all keys are exact strs.
+        # Where it tells anything else, it is not asked.
+        self.told = _identical(get_referents(*dicts), self.values)
 
     @classmethod
     def of(cls, containers: Sequence[Any]) -> Level | None:
         """Read containers; None when one of them is neither a dict nor a list."""
-        kinds = list(map(type, containers))
-        return cls(list(containers), kinds) if set(kinds) <= _CONTAINERS else None
+        kinds = set(map(type, containers))
+        if kinds == _DICT:
+            return cls(list(containers), list(containers), [])
+        if not kinds <= _CONTAINERS:
+            return None
+        dicts = [each for each in containers if type(each) is dict]
+        return cls(list(containers), dicts, [each for each in containers if type(each) is list])
 
     def extend(self, other: Level) -> None:
         """Take in the containers of another one, after these."""
-        for name in self.__slots__:
-            getattr(self, name).extend(getattr(other, name))
+        self.containers += other.containers
+        self.lists += other.lists
+        self.dicts += other.dicts
+        self.sizes += other.sizes
+        self.keys += other.keys
+        self.values += other.values
+        self.items += other.items
+        self.told = self.told and other.told
 
     def is_unchanged(self) -> bool:
         """Whether its containers hold the very same objects now."""
         return (
             list(map(len, self.containers)) == self.sizes
-            and all(map(is_, _keys_in(self.dicts), self.keys))
-            and all(map(is_, _values_in(self.dicts), self.values))
+            and (self._tells_the_same() if self.told else self._holds_the_same())
             and all(map(is_, chain.from_iterable(self.lists), self.items))
         )
 
-    def is_plain(self) -> bool:
-        """Whether keys are exact strs, and what is inside is plain."""
-        return set(map(type, self.keys)) <= {str} and set(map(type, chain(self.values, self.items))) <= _PLAIN
+    def _tells_the_same(self) -> bool:
+        # In this order: once the values alone are told, all keys are exact strs, and equal ones are the same.
+        return _identical(get_referents(*self.dicts), self.values) and list(_keys_in(self.dicts)) == self.keys
 
-    def below(self) -> list[Any]:
+    def _holds_the_same(self) -> bool:
+        keys, values = _keys_in(self.dicts), _values_in(self.dicts)
+        return all(map(is_, keys, self.keys)) and all(map(is_, values, self.values))
+
+    def below(self) -> list[Any] | None:
+        """The containers of the next depth; None where a key is no exact str, or what is inside is not plain."""
+        kinds = set(map(type, chain(self.values, self.items)))
+        if set(map(type, self.keys)) - _STR or not kinds <= _PLAIN:
+            return None
+        return [] if kinds <= LEAVES else self.inside()
+
+    def inside(self) -> list[Any]:
         """The containers of the next depth."""
         return [each for each in chain(self.values, self.items) if type(each) in _CONTAINERS]
 
     def same_as(self, other: Level, deepest: bool) -> bool:
         """Whether keys and leaves are the same objects; containers inside are compared a level deeper."""
-        if self.sizes != other.sizes or self.kinds != other.kinds or not _identical(self.keys, other.keys):
+        if self.sizes != other.sizes or self._kinds() != other._kinds() or not _identical(self.keys, other.keys):
             return False
         if deepest:
             return _identical(self.values, other.values) and _identical(self.items, other.items)
         return _same_leaves(self.values, other.values) and _same_leaves(self.items, other.items)
+
+    def _kinds(self) -> list[type]:
+        return list(map(type, self.containers))
 
 
 class PlainItems:
@@ -83,13 +113,13 @@ class PlainItems:
     def of(cls, items: Sequence[Any]) -> PlainItems | None:
         """Remember items that are dicts and lists of plain parts; None for any other."""
         levels: list[Level] = []
-        containers: Sequence[Any] = items
+        containers: Sequence[Any] | None = items
         while containers and len(levels) < MAX_DEPTH:
             level = Level.of(containers)
-            if level is None or not level.is_plain():
+            containers = level.below() if level else None
+            if level is None or containers is None:
                 return None
             levels.append(level)
-            containers = level.below()
         return None if containers else cls(len(items), levels)
 
     def grown_to(self, items: Sequence[Any]) -> bool:
@@ -107,7 +137,7 @@ class PlainItems:
             level = Level.of(containers)
             if level is None or not level.same_as(known, depth == last):
                 return False
-            containers = level.below() if depth < last else ()
+            containers = level.inside() if depth < last else ()
         return True
 
     def extend(self, tail: PlainItems) -> None:
@@ -120,10 +150,43 @@ class PlainItems:
     def _likely(self, first: Any) -> bool:
         """A look at one item: a caller that builds its state anew each time should not pay for the whole comparison."""
         known = self._levels[0]
-        if type(first) is not known.kinds[0] or len(first) != known.sizes[0]:
+        if type(first) is not type(known.containers[0]) or len(first) != known.sizes[0]:
             return False
         now, then = (_values_of(first), known.values) if type(first) is dict else (first, known.items)
         return all(one is two or type(one) in _CONTAINERS for one, two in zip(now, then, strict=False))
+
+
+class FlatDict:
+    """A dict of plain leaves as it was last saved. Its leaves are held, so that they stay themselves."""
+
+    __slots__ = ("_keys", "_values")
+
+    def __init__(self, keys: list[str], values: list[Any]) -> None:
+        self._keys = keys
+        self._values = values
+
+    @classmethod
+    def of(cls, value: Any) -> FlatDict | None:
+        """Remember a dict of leaves that has many keys; None for anything else."""
+        if type(value) is not dict or len(value) < _WIDE or set(map(type, value)) != _STR:
+            return None
+        values = list(value.values())
+        return cls(list(value), values) if set(map(type, values)) <= LEAVES else None
+
+    def changed_in(self, value: dict[Any, Any]) -> dict[str, Any] | None:
+        """The values that are others now, by key; None when they are many, or the keys are others."""
+        if set(map(type, value)) != _STR or list(value) != self._keys:
+            return None
+        both = zip(self._keys, value.values(), self._values, strict=True)
+        changed = {key: now for key, now, then in both if now is not then}
+        return changed if len(changed) * _FEW <= len(self._keys) else None
+
+    def after(self, value: dict[str, Any], changed: dict[str, Any]) -> FlatDict | None:
+        """`of` for a dict of which it is known what changed."""
+        if not changed:
+            return self
+        is_flat = set(map(type, changed.values())) <= LEAVES
+        return FlatDict(self._keys, list(value.values())) if is_flat else None
 
 
 def _keys_in(dicts: list[Any]) -> chain[Any]:

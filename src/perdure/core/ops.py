@@ -58,10 +58,12 @@ Ops = Sequence[Op]
 
 def weight(op: Op) -> int:
     """About how many bytes `op` takes when stored."""
-    overhead = 4 + sum(len(step) + 1 if isinstance(step, str) else 3 for step in op.path)
+    overhead = 4
+    for step in op.path:
+        overhead += len(step) + 1 if isinstance(step, str) else 3
     if isinstance(op, Set):
         return overhead + size_of(op.value)
-    if isinstance(op, Append | Splice):
+    if isinstance(op, (Append, Splice)):
         return overhead + sum(map(size_of, op.items))
     return overhead
 

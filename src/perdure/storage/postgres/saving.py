@@ -25,11 +25,10 @@ from typing import Any
 
 import msgspec
 
-from perdure.core.checkpoint import CheckpointRow
 from perdure.core.digest import header_rest
 from perdure.core.entries import ENTRY_SCHEMA, STATE_KINDS
 from perdure.core.threads import NO_PATCH, ThreadRow
-from perdure.core.writes import Appended, Write, continues, wakes
+from perdure.core.writes import Appended, Write, checkpoint_row, continues, wakes
 from perdure.storage.sql.rows import Row, StoredThread, thread_of
 from perdure.storage.sql.statements import Statements
 
@@ -116,7 +115,7 @@ class Saving:
     def fits(self, write: Write) -> bool:
         """Whether a write can be made this way: to a thread that is there, a few entries, and nothing besides."""
         usual = write.uid is not None and write.patch is NO_PATCH and not write.blobs and write.is_plain
-        return usual and write.since is None and write.after_run is None and _is_short(write) and not wakes(write)
+        return usual and write.since is None and write.after_run is None and not wakes(write) and _is_short(write)
 
     def fits_known(self, write: Write, known: StoredThread) -> bool:
         """Whether it builds on the line as this process knows it."""
@@ -181,17 +180,17 @@ class Saving:
     def moved(self, write: Write, known: StoredThread, row: Row) -> Appended:
         """The answer to a write that moved the head of a known line."""
         updated, digest, *renewed = row
-        before, head = known.row, known.row.head + len(write.entries)
+        before, head, changes = known.row, known.row.head + len(write.entries), write.changes_state
         after = msgspec.structs.replace(
             before,
             head=head,
-            state_version=head if write.changes_state else before.state_version,
+            state_version=head if changes else before.state_version,
             head_digest=digest,
             last_checkpoint=write.checkpoint.id if write.checkpoint else before.last_checkpoint,
             lease_until=renewed[0] if renewed else before.lease_until,
             updated=updated,
         )
-        return _appended(write, after, before.state_version, before.last_checkpoint)
+        return _appended(write, after, changes, before)
 
     def judged(self, write: Write, row: Row) -> tuple[Appended, int] | None:
         """What became of a write that was judged; None when it was refused, and the slow way has to say why."""
@@ -199,7 +198,8 @@ class Saving:
         if verdict != "ok":
             return None
         stored = thread_of(tuple(line))
-        return _appended(write, stored.row, before, last_checkpoint), stored.number
+        as_it_was = msgspec.structs.replace(stored.row, state_version=before, last_checkpoint=last_checkpoint)
+        return _appended(write, stored.row, write.changes_state, as_it_was), stored.number
 
 
 def values_of(write: Write, known: StoredThread | None) -> dict[str, Any]:
@@ -213,7 +213,7 @@ def values_of(write: Write, known: StoredThread | None) -> dict[str, Any]:
     for at, entry in enumerate(write.entries):
         key, asked = (write.idem_key, request) if at == 0 else (None, None)
         rest = header_rest(entry, write.write_id, key, asked)
-        values = (entry.kind.value, entry.actor, entry.digest, entry.payload, rest)
+        values = (str(entry.kind), entry.actor, entry.digest, entry.payload, rest)
         given.update(zip(_ENTRY_NAMES[at], values, strict=True))
     if known is not None:
         row = known.row
@@ -239,7 +239,9 @@ def values_of(write: Write, known: StoredThread | None) -> dict[str, Any]:
 def _is_short(write: Write) -> bool:
     """Whether it is so few entries that a statement is soon read, the last of which alone may change the state."""
     entries = write.entries
-    return len(entries) <= _FEW and STATE_KINDS.isdisjoint([entry.kind for entry in entries[:-1]])
+    return len(entries) == 1 or (
+        len(entries) <= _FEW and STATE_KINDS.isdisjoint([entry.kind for entry in entries[:-1]])
+    )
 
 
 def _named(added: Sequence[str]) -> str:
@@ -265,26 +267,11 @@ def _numbered(text: str) -> Statement:
     return Statement(re.sub(r"(?<!:):([a-z_]+[0-9]*)", number, text), itemgetter(*names))
 
 
-def _appended(write: Write, after: ThreadRow, before: int, parent: str | None) -> Appended:
+def _appended(write: Write, after: ThreadRow, changes: bool, before: ThreadRow) -> Appended:
     return Appended(
         row=after,
         version=after.head,
-        state_version=after.head if write.changes_state else 0,
-        before=before,
-        checkpoint=_mark_of(write, after, parent),
-    )
-
-
-def _mark_of(write: Write, after: ThreadRow, parent: str | None) -> CheckpointRow | None:
-    mark = write.checkpoint
-    if mark is None:
-        return None
-    return CheckpointRow(
-        mark=mark,
-        thread_id=after.key.id,
-        user=after.key.user,
-        version=after.head if mark.version is None else mark.version,
-        entry=after.head,
-        parent=mark.parent or parent,
-        micros=after.updated,
+        state_version=after.head if changes else 0,
+        before=before.state_version,
+        checkpoint=checkpoint_row(before, after, write.checkpoint) if write.checkpoint else None,
     )
