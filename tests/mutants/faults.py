@@ -102,6 +102,22 @@ ON_KNOWN_SQLITE_LINES: dict[str, tuple[Plant, str]] = {
     "the minute is not moved": (storages.known_minute_is_not_moved, "first_in_the_directory"),
     "an entry without a head stays": (storages.known_entry_is_not_taken_back, "cut_short"),
 }
+# The same on MariaDB.
+ON_KNOWN_MYSQL_LINES: dict[str, tuple[Plant, str]] = {
+    "a late run writes": (
+        storages.known_line_is_any_line_of_mysql("epoch", "lease_owner", "lease_until"),
+        "late_writer or behind_the_next_claim",
+    ),
+    "a run that gave up writes": (
+        storages.known_line_is_any_line_of_mysql("lease_owner", "lease_until"),
+        "late_writer",
+    ),
+    "the lease is cut short": (storages.known_line_is_any_line_of_mysql("lease_until"), "cut_short"),
+    "an entry without a head stays": (storages.known_entry_has_a_place_of_mysql, "cut_short or stale"),
+    "the lease is not renewed": (storages.known_columns_stay_of_mysql("lease_until"), "renews_the_lease"),
+    "the state stands still": (storages.known_columns_stay_of_mysql("head_state_version"), "moves_by_one_version"),
+    "the checkpoint stands still": (storages.known_columns_stay_of_mysql("last_checkpoint"), "follow_each_other"),
+}
 # In the rules of rewinds and prunes.
 IN_SEAMS: dict[str, Fault] = {
     "forks not needed": Fault(prunes.no_fork_is_looked_for, "", FORKS),
@@ -166,6 +182,7 @@ FAULTS: dict[str, Fault] = {
         for each in ("memory", "sqlite")
     },
     **{f"{name}: known line of sqlite": _on("sqlite", *fault) for name, fault in ON_KNOWN_SQLITE_LINES.items()},
+    **{f"{name}: known line of mysql": _on("mysql", *fault) for name, fault in ON_KNOWN_MYSQL_LINES.items()},
     **{f"{name}: known line": _on("postgres", *fault) for name, fault in ON_KNOWN_LINES.items()},
     **{f"{name}: any line": _on("postgres", *fault) for name, fault in ON_ANY_LINE.items()},
 }

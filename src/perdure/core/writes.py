@@ -207,6 +207,14 @@ def same_request(write: Write, request: bytes | None, version: int) -> None:
         raise KeyReusedError(write.key.id, write.idem_key or "", version)
 
 
+def at_moment(write: Write, now: int) -> Write:
+    """The write in the time that counts; a lease is renewed for as long as was asked."""
+    if now == write.micros:
+        return write
+    until = write.renew_until and write.renew_until + now - write.micros
+    return msgspec.structs.replace(write, micros=now, renew_until=until)
+
+
 def stamped(row: ThreadRow, write: Write) -> tuple[ThreadRow, list[Entry]]:
     """Give the new entries their versions, times and chain digests, and return the row after them.
 

@@ -1,93 +1,96 @@
 """The save of somebody who saw the line last: nothing of it has to be read, only to be found as it was.
 
-    BEGIN ─ head, if the line is the known one ─ entry ─ checkpoint ─ COMMIT
+    BEGIN ─ head, if the line is the known one ─ entries ─ checkpoint ─ COMMIT
 
 Half the work of `saving`, which makes the write when the line is another one by now. If the head did not move, the
 entry has no place: the text ends there with an error (`Missed`), and nothing is committed. A server whose client is
 gone may take a head that moved for one that did not; then nothing is committed either.
 
-The time that the server gave the entry is kept in the line, and goes on as `LAST_INSERT_ID()`: to the entry, to the
-checkpoint, and to us, as the number of the update. `UPDATE` assigns from left to right.
+All that is written is known before it is sent, so that the server computes nothing and has nothing to tell. The time is
+the server's, as it was told lately (`server_time`); if its clock says otherwise, the head does not move.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from perdure.core.checkpoint import CheckpointMark
-from perdure.core.writes import Write, accepted, checkpoint_row, continues, stamped
+from perdure.core.threads import ThreadRow
+from perdure.core.writes import Write, accepted, at_moment, checkpoint_row, continues, stamped
 from perdure.storage.mysql.dialect import SERVER_NOW
+from perdure.storage.mysql.errors import Missed
 from perdure.storage.mysql.literals import spelled
-from perdure.storage.mysql.phrases import BEGIN, COMMIT, Phrase, Phrases, link
-from perdure.storage.mysql.wires import Result
-from perdure.storage.sql.rows import Row, StoredThread
+from perdure.storage.mysql.phrases import MOST, Phrase
+from perdure.storage.mysql.server_time import APART, ServerTime
+from perdure.storage.mysql.transactions import MysqlPort
+from perdure.storage.sql.rows import StoredThread, checkpoint_values, entry_values, metadata_text, tags_text
 from perdure.storage.sql.statements import Statements
 from perdure.storage.sql.writing import Answer
 
-_MOVED_AT = 1  # where in the results the move of the head is
-_CHAIN = "UNHEX(SHA2(CONCAT(?, UNHEX(LPAD(HEX({at}), 16, '0')), ?), 256))"
-_MOVE = "UPDATE {thread} SET updated_at = LAST_INSERT_ID(GREATEST({now}, updated_at)), head_digest = {moved}, head = ?"
+_MOVE = "UPDATE {thread} SET head = ?, head_digest = ?, updated_at = ?"
 _AS_KNOWN = """ WHERE "row" = ? AND uid = ? AND head = ? AND head_digest = ? AND epoch = ?
-  AND lease_owner <=> ? AND lease_until = ? AND wake_at <=> ? AND name_key IS NOT NULL"""
-_ENTRY = """INSERT INTO {entry}
-  ("row", kind, at, actor, write_id, idem_key, request, "schema", payload_digest, chain, payload)
-VALUES ({place}, ?, LAST_INSERT_ID(), ?, ?, ?, ?, ?, ?, {added}, ?)"""
-_MARK = """INSERT INTO {checkpoint}
-  ("row", id, thread, version, kind, status, note, agent, metadata, parent, at)
-VALUES ({place}, ?, ?, ?, ?, ?, ?, ?, ?, ?, LAST_INSERT_ID())"""
-_PLACE = "IF(ROW_COUNT() = 1, ?, NULL)"
+  AND lease_owner <=> ? AND lease_until = ? AND wake_at <=> ? AND name_key IS NOT NULL AND updated_at <= ?"""
+_IN_TIME = f" AND ABS({SERVER_NOW} - ?) < {APART}"
+_PLACE, _IF_MOVED = "VALUES (?", "VALUES (IF(ROW_COUNT() = 1, ?, NULL)"
 
 
 class Continuing:
-    """From a write to the text of its save, and from the results to an answer."""
+    """From a write to the text of its save, whose answer is known if it is made."""
 
-    def __init__(self, sql: Statements, phrases: Phrases, *, server_time: bool) -> None:
-        words = {name: sql.dialect.table(name) for name in ("thread", "entry", "checkpoint")}
-        words |= {"now": SERVER_NOW if server_time else "?", "place": _PLACE}
-        words |= {"moved": _CHAIN.format(at="updated_at"), "added": _CHAIN.format(at="LAST_INSERT_ID()")}
-        self._move, self._entry, self._mark = (text.format(**words) for text in (_MOVE, _ENTRY, _MARK))
-        self._phrases = phrases
-        self._server_time = server_time
+    def __init__(self, sql: Statements, port: MysqlPort, *, server_time: bool) -> None:
+        self._move = _MOVE.format(thread=sql.dialect.table("thread"))
+        self._as_known = _AS_KNOWN + (_IN_TIME if server_time else "")
+        self._first = sql.INSERT_ENTRY.replace(_PLACE, _IF_MOVED, 1)
+        self._entry, self._mark = sql.INSERT_ENTRY, sql.INSERT_CHECKPOINT
+        self._port = port
+        self._time: ServerTime | None = port.time if server_time else None
 
-    def fits(self, write: Write, known: StoredThread | None) -> bool:
-        """Whether the write is one entry on top of the known line, which admits it."""
-        if known is None or len(write.entries) != 1 or write.blobs:
-            return False
-        return continues(known.row, write)
-
-    def text(self, write: Write, known: StoredThread | None) -> bytes:
-        """The whole transaction."""
-        statements = self._statements(write, known) if known is not None else ()
-        return b"; ".join(spelled(text, values) for text, values in statements)
-
-    def _statements(self, write: Write, known: StoredThread) -> Iterator[Phrase]:
-        row, version = known.row, known.row.head + 1
-        chained = (row.head_digest + version.to_bytes(8, "big"), b"".join(link(write, 0)))
-        changes, values = self._phrases.changes(write, 0, "updated_at")
-        now = () if self._server_time else (write.micros,)
-        yield BEGIN
-        yield self._move + changes + _AS_KNOWN, (*now, *chained, version, *values, *known.as_known())
-        yield self._entry, (known.place(version), *_entry_values(write, chained))
-        if write.checkpoint is not None:
-            yield self._mark, (known.place(version), *_mark_values(write.checkpoint, known))
-        yield COMMIT
-
-    def answer(self, write: Write, known: StoredThread | None, results: list[Result]) -> Answer | None:
-        """What became of the write."""
-        if known is None:
+    async def save(self, write: Write, known: StoredThread | None) -> Answer | None:
+        """Make the write, if it is one on top of the known line, which admits it; None when it is not made."""
+        now = write.micros if self._time is None else self._time.now()
+        if known is None or now is None or len(write.entries) > MOST or write.blobs or not continues(known.row, write):
             return None
-        after, _ = stamped(known.row, self._phrases.timed(write, results[_MOVED_AT].number))
+        after, entries = stamped(known.row, at_moment(write, now))
         mark = checkpoint_row(known.row, after, write.checkpoint) if write.checkpoint else None
+        phrases = [self._moved(known, after), *self._added(known, entries)]
+        if mark is not None:
+            phrases.append((self._mark, checkpoint_values(known.number, known.place(mark.entry), mark)))
+        try:
+            await self._port.save([spelled(*phrase) for phrase in phrases], results=False)
+        except Missed:
+            if self._time is not None:
+                self._time.forget()
+            return None
         return accepted(known.row, after, mark), known.number
 
+    def _moved(self, known: StoredThread, after: ThreadRow) -> Phrase:
+        changed = _changed(known.row, after)
+        sets = "".join(f", {column} = ?" for column in changed)
+        values = (after.head, after.head_digest, after.updated, *changed.values(), *known.as_known(), after.updated)
+        in_time = () if self._time is None else (after.updated,)
+        return self._move + sets + self._as_known, (*values, *in_time)
 
-def _entry_values(write: Write, chained: tuple[bytes, bytes]) -> Row:
-    (entry,) = write.entries
-    ids = (write.write_id, write.idem_key, write.request)
-    return (entry.kind.value, entry.actor, *ids, entry.schema, entry.digest, *chained, entry.payload)
+    def _added(self, known: StoredThread, entries: list[Any]) -> Iterator[Phrase]:
+        for at, entry in enumerate(entries):
+            yield self._entry if at else self._first, entry_values(known.place(entry.version), entry)
 
 
-def _mark_values(mark: CheckpointMark, known: StoredThread) -> Row:
-    version = known.row.head + 1 if mark.version is None else mark.version
-    described = (mark.kind, mark.status, mark.note, mark.agent, mark.metadata)
-    return (mark.id, known.number, version, *described, mark.parent or known.row.last_checkpoint)
+def _changed(before: ThreadRow, after: ThreadRow) -> dict[str, Any]:
+    """The columns of the line that change besides its head, and their values."""
+    both = (
+        ("head_state_version", before.state_version, after.state_version),
+        ("last_checkpoint", before.last_checkpoint, after.last_checkpoint),
+        ("run_version", before.run, after.run),
+        ("lease_until", before.lease_until, after.lease_until),
+        ("wake_at", before.wake_at, after.wake_at),
+        ("attempts", before.attempts, after.attempts),
+        ("status", before.status, after.status),
+        ("name", before.name, after.name),
+        ("agent", before.agent, after.agent),
+    )
+    changed = {column: new for column, old, new in both if new != old}
+    if after.tags != before.tags:
+        changed["tags"] = tags_text(after.tags)
+    if after.metadata != before.metadata:
+        changed["metadata"] = metadata_text(after.metadata)
+    return changed

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from perdure.core.checkpoint import CheckpointMark
 from perdure.core.digest import header_rest
 from perdure.core.entries import STATE_KINDS, EntryKind, NewEntry
@@ -22,8 +20,7 @@ from perdure.storage.sql.rows import Row, metadata_text, tags_text
 from perdure.storage.sql.statements import Statements
 
 Phrase = tuple[str, Row]
-BEGIN: Phrase = ("START TRANSACTION", ())
-COMMIT: Phrase = ("COMMIT", ())
+MOST = 16  # entries in one text
 NOW = "CAST(@perdure_now AS SIGNED)"  # the same in all statements of a text
 _SET_NOW = "SET @perdure_now = "
 _AT = f"GREATEST({NOW}, updated_at)"
@@ -60,8 +57,8 @@ class Phrases:
     def entry(self, write: Write, at: int, where: Phrase) -> Phrase:
         """One entry of a write on top of the line."""
         entry, key = write.entries[at], _key(write, at)
-        values = (entry.kind.value, entry.actor, write.write_id, *key, entry.schema, entry.digest)
-        return self._entry + where[0], (*values, *link(write, at), entry.payload, *where[1])
+        values = (str(entry.kind), entry.actor, write.write_id, *key, entry.schema, entry.digest)
+        return self._entry + where[0], (*values, *_link(write, at), entry.payload, *where[1])
 
     def mark(self, mark: CheckpointMark, where: Phrase) -> Phrase:
         """The checkpoint that rides on the entry above."""
@@ -70,37 +67,30 @@ class Phrases:
 
     def move(self, write: Write, at: int, where: Phrase) -> Phrase:
         """The head on that entry; with the last one, all that the write changes besides."""
-        sets, values = self.changes(write, at, _AT)
-        return self._move + sets + self._moved + where[0], (*link(write, at), *values, *where[1])
+        sets, values = self._changes(write, at)
+        return self._move + sets + self._moved + where[0], (*_link(write, at), *values, *where[1])
 
-    def changes(self, write: Write, at: int, moment: str) -> Phrase:
+    def _changes(self, write: Write, at: int) -> Phrase:
         """What of the line changes with an entry, besides its head."""
         is_last = at == len(write.entries) - 1
-        changes = [*_entry_changes(write.entries[at]), *(self._other_changes(write, moment) if is_last else ())]
+        changes = [*_entry_changes(write.entries[at]), *(self._other_changes(write) if is_last else ())]
         return "".join(f", {text}" for text, _ in changes), tuple(value for _, given in changes for value in given)
 
-    def _other_changes(self, write: Write, moment: str) -> Iterator[Phrase]:
+    def _other_changes(self, write: Write) -> Iterator[Phrase]:
         if write.checkpoint is not None:
             yield "last_checkpoint = ?", (write.checkpoint.id,)
         if write.epoch is not None and write.renew_until:
-            late: Phrase = (f" + {moment} - ?", (write.micros,)) if self._server_time else ("", ())
+            late: Phrase = (f" + {_AT} - ?", (write.micros,)) if self._server_time else ("", ())
             yield f"lease_until = GREATEST(lease_until, ?{late[0]})", (write.renew_until, *late[1])
         if write.patches:
             yield from _patched(write.patch)
-
-    def timed(self, write: Write, at: int) -> Write:
-        """The write in the time that the server gave it; a lease is renewed for as long as was asked."""
-        if not self._server_time:
-            return write
-        until = write.renew_until and write.renew_until + at - write.micros
-        return msgspec.structs.replace(write, micros=at, renew_until=until)
 
 
 def _key(write: Write, at: int) -> Row:
     return (write.idem_key, write.request) if at == 0 else (None, None)
 
 
-def link(write: Write, at: int) -> tuple[bytes, bytes]:
+def _link(write: Write, at: int) -> tuple[bytes, bytes]:
     """The rest of an entry's header and the digest of its payload: the end of what its chain digest is made from."""
     entry = write.entries[at]
     return header_rest(entry, write.write_id, *_key(write, at)), entry.digest

@@ -13,18 +13,19 @@ from __future__ import annotations
 
 from binascii import a2b_base64
 from collections.abc import Iterator
+from time import monotonic
 
 import msgspec
 
-from perdure.core.writes import Write, accepted, checkpoint_row, stamped
+from perdure.core.writes import Write, accepted, at_moment, checkpoint_row, stamped
 from perdure.storage.mysql.literals import spelled
-from perdure.storage.mysql.phrases import BEGIN, COMMIT, NOW, Phrase, Phrases
+from perdure.storage.mysql.phrases import MOST, NOW, Phrase, Phrases
+from perdure.storage.mysql.transactions import MysqlPort
 from perdure.storage.mysql.wires import Result
 from perdure.storage.sql.rows import StoredThread, thread_of
 from perdure.storage.sql.statements import Statements
 from perdure.storage.sql.writing import Answer
 
-_MOST = 16  # entries in one text
 _LINE_AT, _MOVED_AT = 2, -2  # where in the results the line is, and the last move of the head
 _DIGEST_AT = 11  # where in the line the digest of the head is
 # One column for the whole line: a driver in Python takes longer to read 24 of them than the server to save.
@@ -38,24 +39,24 @@ _ON_HEAD = "name_key = ? AND head = @perdure_head + ?"  # NULL, if the write is 
 class Saving:
     """From a write to the text of its save, and from the results to an answer."""
 
-    def __init__(self, sql: Statements, phrases: Phrases) -> None:
+    def __init__(self, sql: Statements, port: MysqlPort, *, server_time: bool) -> None:
         words = {"thread": sql.dialect.table("thread"), "entry": sql.dialect.table("entry"), "now": NOW}
         words["columns"] = sql.thread_columns.replace("head_digest", "TO_BASE64(head_digest)")
         self._line, self._head, self._not_again = (text.format(**words) for text in (_LINE, _HEAD, _NOT_AGAIN))
-        self._phrases = phrases
+        self._phrases = Phrases(sql, server_time=server_time)
+        self._port = port
+        self._server_time = server_time
 
-    def fits(self, write: Write, known: StoredThread | None) -> bool:
-        """Whether a write can be made this way: to a thread that is probably there, without large values."""
-        there = write.is_plain and (write.uid is not None or known is not None)
-        return there and len(write.entries) <= _MOST and not write.blobs and write.since is None
-
-    def text(self, write: Write, known: StoredThread | None) -> bytes:
-        """The whole transaction."""
-        return b"; ".join(spelled(text, values) for text, values in self._statements(write))
+    async def save(self, write: Write, known: StoredThread | None) -> Answer | None:
+        """Make the write, if it is one to a thread that is probably there; None when it is not made."""
+        if not _fits(write, known):
+            return None
+        asked = monotonic()
+        results = await self._port.save([spelled(*phrase) for phrase in self._statements(write)])
+        return self._answer(write, results, asked) if results[_MOVED_AT].changed == 1 else None
 
     def _statements(self, write: Write) -> Iterator[Phrase]:
         name = bytes.fromhex(write.key.digest())
-        yield BEGIN
         yield self._phrases.now(write)
         yield self._line, (name,)
         yield self._admission(write, name)
@@ -65,7 +66,6 @@ class Saving:
             if write.checkpoint is not None and at == len(write.entries) - 1:
                 yield self._phrases.mark(write.checkpoint, where)
             yield self._phrases.move(write, at, where)
-        yield COMMIT
 
     def _admission(self, write: Write, name: bytes) -> Phrase:
         """What `core.writes.admit` asks of a line."""
@@ -85,16 +85,22 @@ class Saving:
         text = "".join(text for text, _ in conditions)
         return f"{text})", tuple(value for _, values in conditions for value in values)
 
-    def answer(self, write: Write, known: StoredThread | None, results: list[Result]) -> Answer | None:
-        """What became of the write; None when it was refused, and the slow way has to say why."""
-        if results[_MOVED_AT].changed != 1:
-            return None
+    def _answer(self, write: Write, results: list[Result], asked: float) -> Answer:
+        """What became of a write that was made; the server told the time by the way."""
         *line, now = msgspec.json.decode(results[_LINE_AT].rows[0][0])
         line[_DIGEST_AT] = a2b_base64(line[_DIGEST_AT])
         stored = thread_of(tuple(line))
-        after, _ = stamped(stored.row, self._phrases.timed(write, max(now, stored.row.updated)))
+        if self._server_time:
+            self._port.time.hear(now, asked)
+            write = at_moment(write, max(now, stored.row.updated))
+        after, _ = stamped(stored.row, write)
         mark = checkpoint_row(stored.row, after, write.checkpoint) if write.checkpoint else None
         return accepted(stored.row, after, mark), stored.number
+
+
+def _fits(write: Write, known: StoredThread | None) -> bool:
+    there = write.is_plain and (write.uid is not None or known is not None)
+    return there and len(write.entries) <= MOST and not write.blobs and write.since is None
 
 
 def _could_double(write: Write) -> bool:

@@ -13,9 +13,7 @@ from perdure.storage.contract import SCHEMA, Migrate, Schema, Watch
 from perdure.storage.mysql.address import read_address
 from perdure.storage.mysql.continuing import Continuing
 from perdure.storage.mysql.dialect import UserIdType, dialect
-from perdure.storage.mysql.errors import Missed
 from perdure.storage.mysql.layout import Layout
-from perdure.storage.mysql.phrases import Phrases
 from perdure.storage.mysql.ports import InPlacePool, LoopPool
 from perdure.storage.mysql.saving import Saving
 from perdure.storage.mysql.transactions import MysqlPort
@@ -76,8 +74,7 @@ class MysqlStorage(SqlStorage):
         )  # fmt: skip
         super().__init__(port, retry_seconds=retry_seconds)
         self._layout = Layout(address.place, address.database, sql, user_id_type, call_timeout)
-        phrases = Phrases(sql, server_time=server_time)
-        self._quick = (Continuing(sql, phrases, server_time=server_time), Saving(sql, phrases))
+        self._quick = (Continuing(sql, port, server_time=server_time), Saving(sql, port, server_time=server_time))
 
     async def setup(self, migrate: Migrate = "auto") -> Schema:
         port = self._port
@@ -104,12 +101,8 @@ class MysqlStorage(SqlStorage):
         """One round trip where that is enough; the slow way for the rest, and to say why a write was refused."""
         in_doubt = False
         for way in self._quick:
-            if not way.fits(write, known):
-                continue
             try:
-                answer = way.answer(write, known, await self._port.save(way.text(write, known)))
-            except Missed:
-                continue
+                answer = await way.save(write, known)
             except (ServerGone, TryAgain):
                 break
             except CommitUnknown:

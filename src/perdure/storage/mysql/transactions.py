@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from time import monotonic
 from typing import Any
 
 from perdure.core.ports import Telemetry
@@ -13,6 +14,7 @@ from perdure.storage.mysql.dialect import DISK_BYTES, SERVER_NOW
 from perdure.storage.mysql.errors import cause, of_job
 from perdure.storage.mysql.literals import spelled
 from perdure.storage.mysql.ports import Pool
+from perdure.storage.mysql.server_time import ServerTime
 from perdure.storage.mysql.wires import Result, Wire
 from perdure.storage.ports import check_usable
 from perdure.storage.sql.filling import fill_in_batches
@@ -31,14 +33,14 @@ _INHERITED: list[Pool] = []
 class MysqlTransaction:
     """A transaction that begins with its first statement, in one round trip with it."""
 
-    __slots__ = ("_begin", "_begun", "_server_time", "_wire", "sql")
+    __slots__ = ("_begin", "_begun", "_time", "_wire", "sql")
 
-    def __init__(self, wire: Wire, sql: Statements, begin: bytes, server_time: bool) -> None:
+    def __init__(self, wire: Wire, sql: Statements, begin: bytes, time: ServerTime | None) -> None:
         self.sql = sql
         self._wire = wire
         self._begin = begin
         self._begun = False
-        self._server_time = server_time
+        self._time = time  # None: the caller's counts
 
     async def rows(self, sql: str, values: Row = ()) -> list[Row]:
         return (await self._ask(sql, values)).rows
@@ -50,7 +52,12 @@ class MysqlTransaction:
         await fill_in_batches(self, table, columns, rows)
 
     async def moment(self, given: int) -> int:
-        return (await self.rows(f"SELECT {SERVER_NOW}"))[0][0] if self._server_time else given
+        if self._time is None:
+            return given
+        asked = monotonic()
+        now: int = (await self.rows(f"SELECT {SERVER_NOW}"))[0][0]
+        self._time.hear(now, asked)
+        return now
 
     async def _ask(self, sql: str, values: Row) -> Result:
         text = spelled(sql, values)
@@ -89,6 +96,7 @@ class MysqlPort:
         self.place = place
         self.sql = sql
         self.reached = False  # whether the server has ever been there
+        self.time = ServerTime()
         self._pool = pool
         self._server_time = server_time
         self._call_timeout = call_timeout
@@ -119,12 +127,17 @@ class MysqlPort:
 
         return await self._lent(slowly)
 
-    async def save(self, text: bytes) -> list[Result]:
-        """Run a text that is a whole transaction, from its beginning to its commit."""
+    async def save(self, statements: Sequence[bytes], *, results: bool = True) -> list[Result]:
+        """Run statements as a whole transaction, in one round trip.
+
+        Where nobody wants to be told the result of each, they are one statement to a server that knows such: with
+        each answer it would wake us for nothing.
+        """
+        text = b"; ".join((b"START TRANSACTION", *statements, b"COMMIT"))
 
         async def whole(wire: Wire) -> list[Result]:
             try:
-                return await wire.ask(text)
+                return await wire.ask(text if results or not wire.compounds else b"BEGIN NOT ATOMIC %b; END" % text)
             except Exception as exc:
                 if not wire.lost:
                     await wire.ask(b"ROLLBACK")
@@ -134,7 +147,7 @@ class MysqlPort:
         return await self._lent(whole)
 
     async def _transaction(self, wire: Wire, job: Job[T], begin: bytes) -> T:
-        transaction = MysqlTransaction(wire, self.sql, begin, self._server_time)
+        transaction = MysqlTransaction(wire, self.sql, begin, self.time if self._server_time else None)
         try:
             value = await job(transaction)
         except Exception:

@@ -19,7 +19,7 @@ _SESSION = b"""SET NAMES utf8mb4;
 SET SESSION sql_mode = 'STRICT_ALL_TABLES,ANSI_QUOTES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', autocommit = 1,
   innodb_lock_wait_timeout = 5, sql_notes = 0;
 SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
-SELECT @@max_allowed_packet"""
+SELECT @@max_allowed_packet, version()"""
 _MULTI_STATEMENTS = 1 << 16
 _DECIMALS = (0, 246)  # types of columns; ours are whole numbers
 # A host that is gone without a word is noticed within half a minute.
@@ -38,6 +38,7 @@ class Wire(Protocol):
     """A connection that is lent for one transaction."""
 
     lost: bool  # nobody knows what it would answer next
+    compounds: bool  # whether its server takes several statements as one
 
     async def ask(self, text: bytes) -> list[Result]:
         """Run the statements of a text and return the result of each; those after one that fails are not run.
@@ -59,14 +60,15 @@ class _Wire:
     """What both drivers have in common."""
 
     def __init__(self, raw: Any, cursor: Any, place: str) -> None:
-        self.lost = False
+        self.lost = self.compounds = False
         self._raw = raw
         self._cursor = cursor
         self._place = place
         self._most = 1 << 20  # bytes that the server takes at once
 
-    def know_limit(self, most: int) -> None:
+    def know_server(self, most: int, version: str) -> None:
         self._most = most
+        self.compounds = "MariaDB" in version
 
     def _check_size(self, text: bytes) -> None:
         """Refuse here what the server would answer by hanging up, halfway through the text."""
@@ -228,7 +230,7 @@ def _quiet_cursor(driver: Any) -> Any:
 async def _greeted(wire: InPlaceWire | LoopWire) -> None:
     """Make the session what all others are."""
     try:
-        wire.know_limit((await wire.ask(_SESSION))[-1].rows[0][0])
+        wire.know_server(*(await wire.ask(_SESSION))[-1].rows[0])
     except BaseException:
         wire.close()
         raise

@@ -154,7 +154,7 @@ def entry_of(row: Row) -> Entry:
 def entry_values(place: int, entry: Entry) -> Row:
     """The values of INSERT_ENTRY."""
     return (
-        place, entry.kind.value, entry.micros, entry.actor, entry.write_id, entry.key, entry.request, entry.schema,
+        place, str(entry.kind), entry.micros, entry.actor, entry.write_id, entry.key, entry.request, entry.schema,
         entry.digest, entry.chain, entry.payload,
     )  # fmt: skip
 

@@ -21,6 +21,7 @@ from perdure.core.writes import (
     Write,
     accepted,
     admit,
+    at_moment,
     checkpoint_row,
     deleted,
     found_again,
@@ -47,7 +48,7 @@ Answer = tuple[Appended, int]  # what became of a write, and the number of the t
 
 async def append_slowly(tx: Transaction, write: Write) -> Answer:
     """The append of the contract, step by step."""
-    write = await _timed(tx, write)
+    write = at_moment(write, await tx.moment(write.micros))
     stored = await thread(tx, write.key, lock=True)
     if stored is not None:
         standing = await again(tx, stored, write)
@@ -75,15 +76,6 @@ async def _turn(tx: Transaction, stored: StoredThread, head: int, write: Write) 
         await tx.run(tx.sql.INSERT_REWIND, (stored.place(stored.row.head), write.back_to))
     if write.pruning is not None:
         await prune(tx, stored, head, write.pruning)
-
-
-async def _timed(tx: Transaction, write: Write) -> Write:
-    """The write in the time that counts; a lease is renewed for as long as was asked."""
-    now = await tx.moment(write.micros)
-    if now == write.micros:
-        return write
-    until = write.renew_until and write.renew_until + now - write.micros
-    return msgspec.structs.replace(write, micros=now, renew_until=until)
 
 
 async def again(tx: Transaction, stored: StoredThread, write: Write) -> Appended | None:

@@ -1,0 +1,34 @@
+"""What time it is at the server, as far as its answers tell."""
+
+from __future__ import annotations
+
+from time import monotonic
+
+_CLOSE = 0.005  # seconds that an answer may have taken: so much earlier than it is there we may take it to be
+_LATELY = 10.0  # seconds after which two clocks may have drifted apart
+APART = 10_000  # microseconds that the server lets a time of ours be from its own
+
+
+class ServerTime:
+    """The time that the server told last, and when that was."""
+
+    def __init__(self) -> None:
+        self._told: tuple[int, float] | None = None  # one value: other threads read it meanwhile
+
+    def hear(self, micros: int, asked: float) -> None:
+        """The server told the time, asked at `asked` by our monotonic clock; an answer that took long tells nothing."""
+        heard = monotonic()
+        if heard - asked <= _CLOSE:
+            self._told = micros, heard
+
+    def now(self) -> int | None:
+        """About what time it is there, never later than that; None when nobody told lately."""
+        if self._told is None:
+            return None
+        micros, heard = self._told
+        since = monotonic() - heard
+        return micros + int(since * 1_000_000) if since <= _LATELY else None
+
+    def forget(self) -> None:
+        """Its clock is not what we took it for."""
+        self._told = None
