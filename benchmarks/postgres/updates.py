@@ -1,12 +1,14 @@
-"""`update` beside a raw INSERT of the same size."""
+"""`update`, and whole-state saves with nobody else in between, beside a raw INSERT of the same size."""
 
 from __future__ import annotations
 
 from benchmarks.postgres.lab import Lab, RawInserts
 from benchmarks.report import compared
 from benchmarks.scale import Bench
-from benchmarks.stores import MarkedUpdates, Updates
+from benchmarks.stores import MarkedUpdates, Saves, Updates
 from benchmarks.timing import interleave
+
+_OVER = 300  # turns
 
 
 def run(bench: Bench) -> None:
@@ -23,3 +25,16 @@ def run(bench: Bench) -> None:
     bench.found(compared(f"`update` ÷ raw INSERT, {turns}", "update", "raw", samples, bar=1.6))
     name = f"`update` with a checkpoint each ÷ raw INSERT, {turns}"
     bench.found(compared(name, "update+checkpoint", "raw", samples))
+    _saves_alone(bench)
+
+
+def _saves_alone(bench: Bench) -> None:
+    """The figure of `whole`, without tens of milliseconds of other work between two saves: caches stay warm."""
+    lab: Lab = bench.server
+    over = min(_OVER, bench.scale.turns)
+    save, raw = Saves(lab.home("alone"), "words", bench.turns()), RawInserts(lab.home("raw"))
+    samples = interleave("save alone", over, {"raw": lambda _: raw.commit(save.size), "save": save.step})
+    for side in (raw, save):
+        side.close()
+    name = f"whole-state save over {over} turns ÷ raw INSERT, these two alone"
+    bench.found(compared(name, "save", "raw", samples))
