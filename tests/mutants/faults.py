@@ -12,6 +12,7 @@ from tests.mutants.planting import Plant
 CONTRACT = "tests/contract/test_contract.py"
 DAMAGE = "tests/contract/test_damage.py"
 CONTINUING = "tests/storage/test_sqlite_continuing.py"
+MYSQL = "tests/storage/test_mysql.py"
 DURABLE = "tests/contract/test_durable.py"
 ANSWERS = "tests/crash/test_lost_answers.py"
 POWER = "tests/storage/test_file_power_loss.py"
@@ -79,6 +80,15 @@ IN_STORAGES: dict[str, Fault] = {
     "another head is moved: known line of sqlite": Fault(
         storages.known_line_is_any_line("head", "head_digest"), "", CONTINUING
     ),
+    "another head is moved: known line of mysql": Fault(
+        storages.known_line_is_any_line_of_mysql("head", "head_digest"),
+        "moved_is_read_again or reaches_the_server",
+        MYSQL,
+    ),
+    "time goes back: known line of mysql": Fault(
+        storages.known_line_is_any_line_of_mysql("updated_at"), "never_goes_back", MYSQL
+    ),
+    "any time is taken: known line of mysql": Fault(storages.known_time_is_not_checked_of_mysql, "clock_jumps", MYSQL),
     "sync dropped: sqlite": Fault(storages.sqlite_is_not_synced, "", DURABLE),
     "lost answers are failures: postgres": Fault(storages.postgres_takes_lost_answers_for_failures, "once", ANSWERS),
     "what landed is not looked for: postgres": Fault(storages.postgres_never_looks_for_what_landed, "once", ANSWERS),
@@ -104,6 +114,7 @@ ON_KNOWN_SQLITE_LINES: dict[str, tuple[Plant, str]] = {
 }
 # The same on MariaDB.
 ON_KNOWN_MYSQL_LINES: dict[str, tuple[Plant, str]] = {
+    "a deleted line is moved": (storages.known_line_may_be_deleted_of_mysql, "forks_still_need"),
     "a late run writes": (
         storages.known_line_is_any_line_of_mysql("epoch", "lease_owner", "lease_until"),
         "late_writer or behind_the_next_claim",

@@ -72,8 +72,17 @@ def _any_line(module: Any, names: tuple[str, ...], columns: tuple[str, ...]) -> 
     return plant
 
 
+def known_line_may_be_deleted_of_mysql() -> None:
+    rewrite(mysql_continuing, "_AS_KNOWN", "name_key IS NOT NULL", "true")
+
+
+def known_time_is_not_checked_of_mysql() -> None:
+    rewrite(mysql_continuing, "_IN_TIME", "BETWEEN 0", "BETWEEN -1000000000000 * 10000")
+    rewrite(mysql_continuing, "_IN_TIME", "AND 10000", "AND 1000000000000")
+
+
 def known_entry_has_a_place_of_mysql() -> None:
-    rewrite(mysql_continuing, "_IF_MOVED", "IF(ROW_COUNT() = 1, ?, NULL)", "?")
+    rewrite(mysql_continuing, "_PLACE", "IF(ROW_COUNT() = 1, ?, NULL)", "?")
 
 
 def known_columns_stay_of_mysql(*columns: str) -> Plant:

@@ -49,10 +49,3 @@ def test_a_time_that_was_told_long_ago_is_not_believed(hands: Hands) -> None:
     assert time.now() is not None
     hands.at += 0.2
     assert time.now() is None
-
-
-def test_a_time_that_was_refused_is_forgotten(hands: Hands) -> None:
-    time = ServerTime()
-    time.hear(5_000_000, hands.at)
-    time.forget()
-    assert time.now() is None

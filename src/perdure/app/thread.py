@@ -115,8 +115,7 @@ class Thread(Running):
 
     async def _saved(self, thread: ThreadKey, saved: Saved, wanted: int | None) -> Checkpoint:
         self._saw(saved, wanted)
-        if self._parts.retention is not None:
-            await self._parts.look_after(thread)
+        await self._parts.look_after(thread)
         return checkpoint_of(saved, self.user)
 
     async def _save_after(

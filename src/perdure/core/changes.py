@@ -39,10 +39,10 @@ class Placed:
         for inside, step, value in self._edits:
             if step is None:
                 inside.extend(value)
-                document.size += sum(map(size_of, value))
+                document.grow(sum(map(size_of, value)))
             else:
                 old = inside.get(step)
-                document.size += size_of(value) - (0 if old is None else measure(old))
+                document.grow(size_of(value) - (0 if old is None else measure(old)))
                 inside[step] = value
 
 

@@ -1,7 +1,7 @@
 """Finding the change between two states by comparing their encoded bytes.
 
 Equal bytes are equal values of equal types: 1, True and 1.0 differ, a list changed in place differs. Identity of
-objects is never trusted, except for items proven deeply immutable (`frozen`).
+objects is trusted only for what cannot change: leaves (`leaves`), and items proven deeply immutable (`frozen`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import Raw
 from perdure.core import align
 from perdure.core.document import Document, Node, Opened, closed, measure, opened
 from perdure.core.ops import Append, Delete, Op, Set, Splice, Truncate, size_of, weight
-from perdure.core.steps import Path
+from perdure.core.steps import Path, show
 
 _CONTAINERS = (dict, list, Opened)
 
@@ -83,7 +83,7 @@ class _Finder:
         if type(before) is Opened and type(after) is Opened and _alike(before, after):
             fields = self._compact(self._dict, before.fields, after.fields, new, path)
             return fields if type(fields) is Raw else Opened(before.tag, before.version, fields)
-        return old if type(after) is Raw and closed(old) == after else self._set(old, closed(new), path)
+        return old if type(after) is Raw and closed(old) == after else self._set(old, _whole(new, path), path)
 
     def _compact(self, way: Any, before: Any, after: Any, new: Node, path: Path) -> Node:
         """Compare part by part, but replace the whole where that is shorter."""
@@ -116,17 +116,19 @@ class _Finder:
         if len(kept) < len(after):
             for key in after:
                 if key not in kept:
-                    kept[key] = self._set(Raw(b""), closed(_plain(after[key])), (*path, key))
+                    kept[key] = self._set(Raw(b""), _whole(after[key], (*path, key)), (*path, key))
         return kept
 
     def _delete(self, keys: list[str], before: dict[str, Node], path: Path) -> None:
         self.ops.extend(Delete((*path, key)) for key in keys)
-        self.growth -= sum(measure(before[key]) for key in keys)
+        if self._builds:
+            self.growth -= sum(measure(before[key]) for key in keys)
 
     def _grown(self, before: list[Node], after: Grown, path: Path) -> list[Node]:
         if after.kept < len(before):
             self.ops.append(Truncate(path, after.kept))
-            self.growth -= sum(map(measure, before[after.kept :]))
+            if self._builds:
+                self.growth -= sum(map(measure, before[after.kept :]))
             before = before[: after.kept]
         return self._append(before, after.tail, path)
 
@@ -179,7 +181,8 @@ class _Finder:
             self.ops.append(Truncate(path, at))
         else:
             self.ops.append(Splice(path, at, len(old), new))
-        self.growth += sum(map(size_of, new)) - sum(map(size_of, old))
+        if self._builds:
+            self.growth += sum(map(size_of, new)) - sum(map(size_of, old))
         return new
 
     def _spliced(self, old: list[Raw], new: list[Raw], pairs: list[align.Pair], start: int, path: Path) -> list[Node]:
@@ -202,5 +205,7 @@ def _alike(one: Opened, other: Opened) -> bool:
     return one.tag == other.tag and one.version == other.version
 
 
-def _plain(node: Node) -> Node:
-    return node.tail if type(node) is Grown else node
+def _whole(node: Node, path: Path) -> Raw:
+    if type(node) is Grown or type(node) is Altered:
+        raise TypeError(f"{show(path)} is not what was saved last: what is known of it does not fit")
+    return closed(node)

@@ -109,10 +109,6 @@ class Document:
             self._size = 0 if self.root is None else measure(self.root)
         return self._size
 
-    @size.setter
-    def size(self, size: int) -> None:
-        self._size = size
-
     @classmethod
     def of(cls, encoded: bytes) -> Document:
         """The document of an encoded state."""
@@ -180,7 +176,7 @@ class Document:
             self._set(op)
         elif isinstance(op, Append):
             self._list(op.path).extend(op.items)
-            self._grow(weight(op))
+            self.grow(weight(op))
         elif isinstance(op, Delete):
             self._delete(op)
         elif isinstance(op, Truncate):
@@ -191,10 +187,11 @@ class Document:
     def _cut(self, items: list[Node], start: int, stop: int | None, new: list[Raw]) -> None:
         if start > len(items) or (stop is not None and stop > len(items)):
             raise DoesNotFit(f"the list has only {len(items)} items")
-        self._grow(sum(map(size_of, new)) - sum(map(measure, items[start:stop])))
+        self.grow(sum(map(size_of, new)) - sum(map(measure, items[start:stop])))
         items[start:stop] = new
 
-    def _grow(self, by: int) -> None:
+    def grow(self, by: int) -> None:
+        """Follow a change of so many bytes; where nobody asked for the size yet, it is counted when somebody does."""
         if self._size is not None:
             self._size += by
 
@@ -206,14 +203,14 @@ class Document:
         is_there = _has(inside, step)
         if not is_there and not (type(inside) is dict and isinstance(step, str)):
             raise DoesNotFit(f"{show(op.path)} cannot be set")
-        self._grow(size_of(op.value) - (measure(inside[step]) if is_there else 0))
+        self.grow(size_of(op.value) - (measure(inside[step]) if is_there else 0))
         inside[step] = op.value
 
     def _delete(self, op: Delete) -> None:
         # A key that is not there is no fault: composing "added" and "deleted" leaves only the deletion.
         inside = self._inside(op.path[:-1])
         if _has(inside, op.path[-1]):
-            self._grow(-measure(inside.pop(op.path[-1])))
+            self.grow(-measure(inside.pop(op.path[-1])))
 
     def _list(self, path: Path) -> list[Node]:
         node = self.reach(path)

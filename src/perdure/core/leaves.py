@@ -35,9 +35,16 @@ class Level:
         self.keys: list[Any] = list(_keys_in(dicts))
         self.values: list[Any] = list(_values_in(dicts))
         self.items: list[Any] = list(chain.from_iterable(lists))
-        # The collector tells what dicts hold in a quarter of the time: the values alone, where all keys are exact strs.
-        # Where it tells anything else, it is not asked.
-        self.told = _identical(get_referents(*dicts), self.values)
+        self.told = False
+
+    def remembered(self) -> Level:
+        """Itself, to be asked whether it is unchanged.
+
+        The collector tells what dicts hold in a quarter of the time: the values alone, where all keys are exact strs.
+        Where it tells anything else, it is not asked.
+        """
+        self.told = _identical(get_referents(*self.dicts), self.values)
+        return self
 
     @classmethod
     def of(cls, containers: Sequence[Any]) -> Level | None:
@@ -119,7 +126,7 @@ class PlainItems:
             containers = level.below() if level else None
             if level is None or containers is None:
                 return None
-            levels.append(level)
+            levels.append(level.remembered())
         return None if containers else cls(len(items), levels)
 
     def grown_to(self, items: Sequence[Any]) -> bool:
@@ -170,23 +177,27 @@ class FlatDict:
         """Remember a dict of leaves that has many keys; None for anything else."""
         if type(value) is not dict or len(value) < _WIDE or set(map(type, value)) != _STR:
             return None
-        values = list(value.values())
-        return cls(list(value), values) if set(map(type, values)) <= LEAVES else None
+        keys, values = list(value), list(value.values())
+        # Other keys (a lone surrogate) make it something else than a dict, encoded.
+        plain = "".join(keys).isprintable() and set(map(type, values)) <= LEAVES and len(keys) == len(values)
+        return cls(keys, values) if plain else None
 
-    def changed_in(self, value: dict[Any, Any]) -> dict[str, Any] | None:
-        """The values that are others now, by key; None when they are many, or the keys are others."""
-        if set(map(type, value)) != _STR or list(value) != self._keys:
+    def altered_to(self, value: Any) -> tuple[dict[str, Any], FlatDict | None] | None:
+        """The values of a dict that are others now, by key, and what is to be remembered of it then.
+
+        None when they are many, or the keys are others. The dict is read once: what somebody changes meanwhile is
+        either among these values or told apart the next time.
+        """
+        if type(value) is not dict or set(map(type, value)) != _STR or list(value) != self._keys:
             return None
-        both = zip(self._keys, value.values(), self._values, strict=True)
+        values = list(value.values())
+        both = zip(self._keys, values, self._values, strict=False)
         changed = {key: now for key, now, then in both if now is not then}
-        return changed if len(changed) * _FEW <= len(self._keys) else None
-
-    def after(self, value: dict[str, Any], changed: dict[str, Any]) -> FlatDict | None:
-        """`of` for a dict of which it is known what changed."""
+        if len(changed) * _FEW > len(self._keys) or len(values) != len(self._keys):
+            return None
         if not changed:
-            return self
-        is_flat = set(map(type, changed.values())) <= LEAVES
-        return FlatDict(self._keys, list(value.values())) if is_flat else None
+            return changed, self
+        return changed, FlatDict(self._keys, values) if set(map(type, changed.values())) <= LEAVES else None
 
 
 def _keys_in(dicts: list[Any]) -> chain[Any]:

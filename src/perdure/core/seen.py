@@ -26,17 +26,11 @@ class Seen:
 
     __slots__ = ("_dicts", "_lists", "_misses", "_tails")
 
-    def __init__(
-        self,
-        lists: dict[str, Items] | None = None,
-        misses: dict[str, int] | None = None,
-        tails: dict[str, Any] | None = None,
-        dicts: dict[str, FlatDict] | None = None,
-    ) -> None:
-        self._lists = lists or {}
-        self._misses = misses or {}
-        self._tails = tails or {}  # what comes to the lists once the state is saved
-        self._dicts = dicts or {}
+    def __init__(self) -> None:
+        self._lists: dict[str, Items] = {}
+        self._tails: dict[str, Any] = {}  # what comes to the lists once the state is saved
+        self._misses: dict[str, int] = {}
+        self._dicts: dict[str, FlatDict] = {}
 
     def settled(self) -> Seen:
         """The state was saved: its lists have become longer. They are too long to be copied at each save."""
@@ -55,35 +49,42 @@ class Seen:
         if not long:
             return encode_into(state, buffer), _NOTHING
         grown = {key: known for key, known in self._lists.items() if key in long and known.grown_to(long[key])}
+        # First what is to be remembered, then what is stored: of a list that another thread changes meanwhile the next
+        # save has to find out. The other way round it would take the change for one that is stored.
+        after = self._after(long, grown)
         if not grown:
-            return encode_into(state, buffer), self._after(long, grown, {})
-        dicts: dict[str, FlatDict] = {}
+            return encode_into(state, buffer), after
         new = {
-            key: _tail(key, value, grown[key]) if key in grown else self._part(key, value, dicts)
+            key: _tail(key, value, grown[key]) if key in grown else self._part(key, value, after)
             for key, value in state.items()
         }
-        return new, self._after(long, grown, dicts)
+        return new, after
 
-    def _part(self, key: str, value: Any, dicts: dict[str, FlatDict]) -> Raw | Altered:
-        """A value that is no long list; `dicts` takes what is to be remembered of it."""
+    def _part(self, key: str, value: Any, after: Seen) -> Raw | Altered:
+        """A value that is no long list; `after` takes what is to be remembered of it."""
         known = self._dicts.get(key)
-        changed = known.changed_in(value) if known and type(value) is dict else None
-        flat = known.after(value, changed) if known and changed is not None else FlatDict.of(value)
+        altered = known.altered_to(value) if known else None
+        changed, flat = altered or (None, FlatDict.of(value))
         if flat is not None:
-            dicts[key] = flat
+            after._dicts[key] = flat
         if changed is None:
             return Raw(encode(value, at=(key,)))
         return Altered({name: Raw(encode(each, at=(key, name))) for name, each in changed.items()})
 
-    def _after(self, long: dict[str, list[Any]], grown: dict[str, Items], dicts: dict[str, FlatDict]) -> Seen:
-        misses = {key: 0 if key in grown else (self._misses.get(key, -1) + 1) % _REST for key in long}
-        tails = {key: known.of(long[key][known.count :]) for key, known in grown.items()}
-        lists = {key: known for key, known in grown.items() if tails[key] is not None}
+    def _after(self, long: dict[str, list[Any]], grown: dict[str, Items]) -> Seen:
+        after = Seen()
         for key, value in long.items():
+            known = grown.get(key)
+            if known is not None:
+                after._misses[key] = 0
+                if (tail := known.of(value[known.count :])) is not None:
+                    after._lists[key], after._tails[key] = known, tail
+                continue
+            after._misses[key] = misses = (self._misses.get(key, -1) + 1) % _REST
             # Not at the first save: a process that saves once and ends would remember for nobody.
-            if key not in grown and key in self._misses and (items := _remembered(value, misses[key])):
-                lists[key] = items
-        return Seen(lists, misses, {key: tails[key] for key in lists if key in tails}, dicts)
+            if key in self._misses and (items := _remembered(value, misses)):
+                after._lists[key] = items
+        return after
 
 
 _NOTHING = Seen()
@@ -92,8 +93,13 @@ _NOTHING = Seen()
 def _long_lists(state: Any) -> dict[str, list[Any]]:
     if type(state) is not dict:
         return {}
-    long = {key: value for key, value in state.items() if type(value) is list and len(value) >= _LONG}
-    return long if long and all(type(key) is str and key.isprintable() for key in state) else {}
+    long: dict[str, list[Any]] = {}
+    for key, value in state.items():
+        if type(key) is not str or not key.isprintable():
+            return {}
+        if type(value) is list and len(value) >= _LONG:
+            long[key] = value
+    return long
 
 
 def _tail(key: str, value: list[Any], known: Items) -> Grown:

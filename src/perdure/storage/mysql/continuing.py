@@ -7,7 +7,8 @@ entry has no place: the text ends there with an error (`Missed`), and nothing is
 gone may take a head that moved for one that did not; then nothing is committed either.
 
 All that is written is known before it is sent, so that the server computes nothing and has nothing to tell. The time is
-the server's, as it was told lately (`server_time`); if its clock says otherwise, the head does not move.
+the server's, as it was told lately (`ServerTime`); if its clock says otherwise, the head does not move, and the way in
+which the line is read hears what it says.
 """
 
 from __future__ import annotations
@@ -15,23 +16,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from perdure.core.entries import Entry
 from perdure.core.threads import ThreadRow
 from perdure.core.writes import Write, accepted, at_moment, checkpoint_row, continues, stamped
 from perdure.storage.mysql.dialect import SERVER_NOW
 from perdure.storage.mysql.errors import Missed
 from perdure.storage.mysql.literals import spelled
 from perdure.storage.mysql.phrases import MOST, Phrase
-from perdure.storage.mysql.server_time import APART, ServerTime
+from perdure.storage.mysql.server_time import BEHIND, ServerTime
 from perdure.storage.mysql.transactions import MysqlPort
 from perdure.storage.sql.rows import StoredThread, checkpoint_values, entry_values, metadata_text, tags_text
-from perdure.storage.sql.statements import Statements
+from perdure.storage.sql.statements import ENTRY_COLUMNS, Statements
 from perdure.storage.sql.writing import Answer
 
 _MOVE = "UPDATE {thread} SET head = ?, head_digest = ?, updated_at = ?"
 _AS_KNOWN = """ WHERE "row" = ? AND uid = ? AND head = ? AND head_digest = ? AND epoch = ?
   AND lease_owner <=> ? AND lease_until = ? AND wake_at <=> ? AND name_key IS NOT NULL AND updated_at <= ?"""
-_IN_TIME = f" AND ABS({SERVER_NOW} - ?) < {APART}"
-_PLACE, _IF_MOVED = "VALUES (?", "VALUES (IF(ROW_COUNT() = 1, ?, NULL)"
+_IN_TIME = f" AND {SERVER_NOW} - ? BETWEEN 0 AND {BEHIND}"
+_ENTRY = "INSERT INTO {entry} ({columns}) VALUES ({place}, {rest})"
+_PLACE = "IF(ROW_COUNT() = 1, ?, NULL)"  # none, if the head did not move
 
 
 class Continuing:
@@ -40,7 +43,9 @@ class Continuing:
     def __init__(self, sql: Statements, port: MysqlPort, *, server_time: bool) -> None:
         self._move = _MOVE.format(thread=sql.dialect.table("thread"))
         self._as_known = _AS_KNOWN + (_IN_TIME if server_time else "")
-        self._first = sql.INSERT_ENTRY.replace(_PLACE, _IF_MOVED, 1)
+        columns = ", ".join(f'"{column}"' for column in ENTRY_COLUMNS)
+        rest = ", ".join("?" for _ in ENTRY_COLUMNS[1:])
+        self._first = _ENTRY.format(entry=sql.dialect.table("entry"), columns=columns, place=_PLACE, rest=rest)
         self._entry, self._mark = sql.INSERT_ENTRY, sql.INSERT_CHECKPOINT
         self._port = port
         self._time: ServerTime | None = port.time if server_time else None
@@ -48,7 +53,7 @@ class Continuing:
     async def save(self, write: Write, known: StoredThread | None) -> Answer | None:
         """Make the write, if it is one on top of the known line, which admits it; None when it is not made."""
         now = write.micros if self._time is None else self._time.now()
-        if known is None or now is None or len(write.entries) > MOST or write.blobs or not continues(known.row, write):
+        if known is None or now is None or not self._fits(write, known.row, now):
             return None
         after, entries = stamped(known.row, at_moment(write, now))
         mark = checkpoint_row(known.row, after, write.checkpoint) if write.checkpoint else None
@@ -58,10 +63,12 @@ class Continuing:
         try:
             await self._port.save([spelled(*phrase) for phrase in phrases], results=False)
         except Missed:
-            if self._time is not None:
-                self._time.forget()
             return None
         return accepted(known.row, after, mark), known.number
+
+    def _fits(self, write: Write, line: ThreadRow, now: int) -> bool:
+        went_back = self._time is not None and line.updated - now >= BEHIND  # its clock: until it has come up again
+        return len(write.entries) <= MOST and not write.blobs and not went_back and continues(line, write)
 
     def _moved(self, known: StoredThread, after: ThreadRow) -> Phrase:
         changed = _changed(known.row, after)
@@ -70,7 +77,7 @@ class Continuing:
         in_time = () if self._time is None else (after.updated,)
         return self._move + sets + self._as_known, (*values, *in_time)
 
-    def _added(self, known: StoredThread, entries: list[Any]) -> Iterator[Phrase]:
+    def _added(self, known: StoredThread, entries: list[Entry]) -> Iterator[Phrase]:
         for at, entry in enumerate(entries):
             yield self._entry if at else self._first, entry_values(known.place(entry.version), entry)
 

@@ -33,7 +33,7 @@ class NothingFreeError(StorageBusyError):
 
 
 class Missed(TryAgain):
-    """A save did not find the line as it was known."""
+    """A save did not find the line as it was known, or the time as it was told."""
 
 
 _TAKEN = 1062

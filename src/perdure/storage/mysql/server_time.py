@@ -6,7 +6,7 @@ from time import monotonic
 
 _CLOSE = 0.005  # seconds that an answer may have taken: so much earlier than it is there we may take it to be
 _LATELY = 60.0  # seconds after which two clocks may have drifted apart
-APART = 10_000  # microseconds that the server lets a time of ours be from its own
+BEHIND = 10_000  # microseconds that the server lets a time of ours be before its own; after its own none may be
 
 
 class ServerTime:
@@ -22,13 +22,10 @@ class ServerTime:
             self._told = micros, heard
 
     def now(self) -> int | None:
-        """About what time it is there, never later than that; None when nobody told lately."""
-        if self._told is None:
+        """About what time it is there, as a rule a little earlier; None when nobody told lately."""
+        told = self._told
+        if told is None:
             return None
-        micros, heard = self._told
+        micros, heard = told
         since = monotonic() - heard
         return micros + int(since * 1_000_000) if since <= _LATELY else None
-
-    def forget(self) -> None:
-        """Its clock is not what we took it for."""
-        self._told = None

@@ -31,7 +31,6 @@ class Result(NamedTuple):
 
     rows: list[Row]
     changed: int
-    number: int  # what `LAST_INSERT_ID` was given
 
 
 class Wire(Protocol):
@@ -147,11 +146,11 @@ class LoopWire(_Wire):
 
 
 def _of(result: Any) -> Result:
-    return Result(list(result.rows or ()), result.affected_rows, result.insert_id or 0)
+    return Result(list(result.rows or ()), result.affected_rows)
 
 
 def _result(cursor: Any, rows: Any) -> Result:
-    return Result(list(rows), cursor.rowcount, cursor.lastrowid or 0)
+    return Result(list(rows), cursor.rowcount)
 
 
 def in_place_driver() -> Any:
