@@ -345,6 +345,22 @@ async def test_a_thread_made_again_by_somebody_else_is_not_mixed_up_with_the_old
 
 
 @pytest.mark.parametrize("url", ["file", "sqlite"], indirect=True)
+async def test_an_append_to_a_thread_made_again_does_not_let_its_caller_erase_it(url: str) -> None:
+    async with Perdure.open(url) as one, Perdure.open(url) as two:
+        mine, theirs = one.thread("t"), two.thread("t")
+        await mine.save({"log": []})
+        await mine.append("log", "mine")
+        state = await mine.load()
+        await theirs.delete()
+        await theirs.save({"log": [], "theirs": "precious"})
+        await theirs.append("log", "theirs")  # at the very version that the other one has seen
+        await mine.append("log", "late")
+        with pytest.raises(VersionConflictError):
+            await mine.save(state)
+        assert await theirs.load() == {"log": ["theirs", "late"], "theirs": "precious"}
+
+
+@pytest.mark.parametrize("url", ["file", "sqlite"], indirect=True)
 async def test_a_thread_that_somebody_else_deleted_is_gone_for_who_knew_it_and_new_for_others(url: str) -> None:
     async with Perdure.open(url) as one, Perdure.open(url) as two:
         knows = one.thread("t", user="alice")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import random
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -25,6 +27,11 @@ BUFFER = bytearray()
 
 class Name(str):
     __slots__ = ()
+
+
+class Loose:
+    def __init__(self, x: str, y: str) -> None:
+        self.x, self.y = x, y
 
 
 class Holder:
@@ -103,6 +110,65 @@ def test_copies_of_containers_are_recognised_by_their_leaves() -> None:
         new, _ = _encoded(seen, {"messages": [*copied(state["messages"]), {"role": "bot"}]})
         assert isinstance(new, dict), name
         assert (new["messages"].kept, len(new["messages"].tail)) == (40, 1), name
+
+
+@given(st.integers(0, 100_000))
+def test_leaves_that_move_between_copies_of_containers_are_noticed(seed: int) -> None:
+    """Containers of both kinds at one depth, built anew for each save, with the same few leaves all over."""
+    chance = random.Random(seed)
+
+    def part(depth: int) -> Any:
+        if depth == 0 or chance.random() < 0.3:
+            return chance.choice([True, False, None])
+        if chance.random() < 0.5:
+            return [part(depth - 1) for _ in range(chance.randrange(3))]
+        return {name: part(depth - 1) for name in chance.sample("abc", chance.randrange(3))}
+
+    def swapped(items: list[Any], one: int, other: int) -> list[Any]:
+        leaves = iter(exchanged(list(leaves_of(items)), one, other))
+        return with_leaves(items, leaves)
+
+    items = [{"x": [part(3)], "y": {"z": part(3)}, "l": chance.random() < 0.5} for _ in range(18)]
+    seen = _after_two_saves({"messages": items[:16]})
+    for count in (17, 18):
+        _, after = _encoded(seen, {"messages": copy.deepcopy(items[:count])})
+        seen = after.settled()
+    for _ in range(20):
+        count = len(list(leaves_of(items)))
+        moved = swapped(items, chance.randrange(count), chance.randrange(count))
+        new, _ = _encoded(seen, {"messages": moved})
+        assert isinstance(new, dict) == (repr(moved) == repr(items))
+
+
+def leaves_of(value: Any) -> Iterator[Any]:
+    if type(value) not in (dict, list):
+        yield value
+        return
+    for each in value.values() if type(value) is dict else value:
+        yield from leaves_of(each)
+
+
+def with_leaves(value: Any, leaves: Iterator[Any]) -> Any:
+    if type(value) is dict:
+        return {key: with_leaves(each, leaves) for key, each in value.items()}
+    return [with_leaves(each, leaves) for each in value] if type(value) is list else next(leaves)
+
+
+def exchanged(leaves: list[Any], one: int, other: int) -> list[Any]:
+    leaves[one], leaves[other] = leaves[other], leaves[one]
+    return leaves
+
+
+def test_a_dict_of_which_the_collector_tells_nothing_is_looked_at() -> None:
+    """From 3.13 on it tells nothing of an object's own dict; one with other keys once is told with its keys."""
+    name, label = "name", "label"
+    loose = Loose(label, name)
+    other: dict[Any, Any] = _without({1: 1}, 1)
+    other[name] = other[label] = label  # its keys and values are the values of both, in their order
+    state = {"messages": [vars(loose), other, *_items(20)]}
+    seen = _after_two_saves(state)
+    loose.x = "changed"
+    assert not isinstance(_encoded(seen, state)[0], dict)
 
 
 def test_every_change_in_place_is_noticed() -> None:

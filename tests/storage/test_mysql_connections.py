@@ -33,6 +33,7 @@ from perdure.testing.clock import ManualClock
 from perdure.testing.contract import Mode
 from perdure.testing.contract.running import Run
 from perdure.testing.scribe import MESSAGE, OTHER, STATE, THREAD, Scribe
+from perdure.testing.servers import MariadbServer, require, shared_mariadb
 from tests.storage.mysql import run_mysql
 from tests.storage.test_mysql import _NUMBERS, Scene, mode, run, scene, url  # noqa: F401  # fixtures
 
@@ -92,6 +93,19 @@ def test_a_deadlock_is_tried_again(url: str) -> None:
     assert _deadlocks(url) == before + 1
     assert drive(scene.storage.thread(OTHER)) is None
     scene.close()
+
+
+def test_a_session_is_what_it_has_to_be_on_any_server(mode: Mode, run: Run) -> None:
+    require(shared_mariadb)
+    odd = {"completion-type": "CHAIN", "autocommit": "0", "sql-mode": "ORACLE,NO_BACKSLASH_ESCAPES"}
+    with MariadbServer(durable=False, settings=odd) as server:
+        scene = Scene(server.database("odd"), mode, run, pool_max=1)
+        uid = run(scene.scribe.append()).row.uid
+        for version in range(2, 5):
+            made = run(scene.scribe.append(THREAD, uid=uid, expected=version - 1, checkpoint=scene.scribe.mark()))
+            assert run(scene.storage.thread(THREAD)) == made.row
+            assert len(run(scene.storage.entries(THREAD))) == version
+        scene.close()
 
 
 def _deadlocks(url: str) -> int:

@@ -107,9 +107,12 @@ class Handle:
         return expected
 
     def _saw(self, saved: Saved, wanted: int | None) -> None:
-        """Advance what the handle has seen, unless its write was placed after changes nobody showed it."""
+        """Advance what the handle has seen, unless its write was placed after changes nobody showed it.
+
+        A thread that was deleted and made again by somebody is another one, whatever its version.
+        """
         done = saved.appended
-        if done.again or (wanted is not None and done.before != wanted):
+        if done.again or (wanted is not None and done.before != wanted) or self._uid not in (None, done.row.uid):
             return
         self._seen, self._uid = done.state_version, done.row.uid
         self._patch = NO_PATCH

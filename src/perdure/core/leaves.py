@@ -8,9 +8,9 @@ A flat dict is compared key by key in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from gc import get_referents
-from itertools import chain
+from itertools import chain, islice
 from operator import is_
 from typing import Any
 
@@ -41,9 +41,10 @@ class Level:
         """Itself, to be asked whether it is unchanged.
 
         The collector tells what dicts hold in a quarter of the time: the values alone, where all keys are exact strs.
-        Where it tells anything else, it is not asked.
+        Where it tells anything else of any of them (of an object's dict it may tell nothing), it is not asked.
         """
-        self.told = _identical(get_referents(*self.dicts), self.values)
+        each = list(map(len, map(get_referents, self.dicts)))
+        self.told = each == list(map(len, self.dicts)) and _identical(get_referents(*self.dicts), self.values)
         return self
 
     @classmethod
@@ -92,8 +93,15 @@ class Level:
         return [] if kinds <= LEAVES else self.inside()
 
     def inside(self) -> list[Any]:
-        """The containers of the next depth."""
-        return [each for each in chain(self.values, self.items) if type(each) in _CONTAINERS]
+        """The containers of the next depth, in the order of those that hold them: what comes later stays behind."""
+        return [each for each in self._parts() if type(each) in _CONTAINERS]
+
+    def _parts(self) -> Iterable[Any]:
+        if not self.lists or not self.dicts:
+            return self.values or self.items
+        values, items = iter(self.values), iter(self.items)
+        both = zip(self.containers, self.sizes, strict=True)
+        return chain.from_iterable(islice(values if type(each) is dict else items, size) for each, size in both)
 
     def same_as(self, other: Level, deepest: bool) -> bool:
         """Whether keys and leaves are the same objects; containers inside are compared a level deeper."""

@@ -17,7 +17,7 @@ from perdure.storage.sql.transactions import ServerGone
 
 _SESSION = b"""SET NAMES utf8mb4;
 SET SESSION sql_mode = 'STRICT_ALL_TABLES,ANSI_QUOTES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', autocommit = 1,
-  innodb_lock_wait_timeout = 5, sql_notes = 0;
+  innodb_lock_wait_timeout = 5, sql_notes = 0, completion_type = 'NO_CHAIN';
 SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SELECT @@max_allowed_packet, version()"""
 _MULTI_STATEMENTS = 1 << 16
