@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -342,6 +343,32 @@ async def test_a_thread_made_again_by_somebody_else_is_not_mixed_up_with_the_old
         await two.thread("t").save({"new": 1})
         await one.thread("t").append("messages", "x")
         assert await two.thread("t").load() == {"new": 1, "messages": ["x"]}
+
+
+@pytest.mark.parametrize("given", [{"default": {}}, {}])
+async def test_who_saw_that_there_is_nothing_does_not_overwrite_what_came_since(
+    store: Perdure, given: dict[str, Any]
+) -> None:
+    one, two = store.thread("t", user="alice"), store.thread("t", user="alice")
+    for each in (one, two):
+        with suppress(NotFoundError):
+            assert await each.load(**given) == {}
+    await one.save({"by": "one"})
+    with pytest.raises(VersionConflictError):
+        await two.save({"by": "two"})
+    assert await two.load() == {"by": "one"}
+    assert (await two.save({"by": "both"})).version == 2
+
+
+@pytest.mark.parametrize("url", ["file", "sqlite"], indirect=True)
+async def test_who_saw_that_a_thread_is_gone_makes_a_new_one(url: str) -> None:
+    async with Perdure.open(url) as one, Perdure.open(url) as two:
+        mine = one.thread("t", user="alice")
+        await mine.save({"n": 1})
+        await two.thread("t", user="alice").delete()
+        assert await mine.load(default=None) is None
+        await mine.save({"n": 2})
+        assert await two.thread("t", user="alice").load() == {"n": 2}
 
 
 @pytest.mark.parametrize("url", ["file", "sqlite"], indirect=True)

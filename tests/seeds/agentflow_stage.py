@@ -92,8 +92,8 @@ class Stage:
         self.kind, self._folder, self.postgres, self.redis, self._namespace = kind, folder, postgres, redis, namespace
         self.logger = logging.getLogger(f"agentflow's page {next(_NUMBERS)}")
         self.metrics = Metrics()
+        self._made: list[BaseCheckpointer] = []
         self.checkpointer = self.another()
-        self._made: list[BaseCheckpointer] = [self.checkpointer]
         bind(self.checkpointer)
         call = conversation()
         self.names: dict[str, Any] = {
@@ -107,6 +107,10 @@ class Stage:
 
     def another(self, **options: Any) -> BaseCheckpointer:
         """One more checkpointer on the same place, as another process would make it; in memory there is but one."""
+        self._made.append(self._another(options))
+        return self._made[-1]
+
+    def _another(self, options: dict[str, Any]) -> BaseCheckpointer:
         if self.kind == "memory":
             return InMemoryCheckpointer(**options)
         if self.kind == "sqlite":

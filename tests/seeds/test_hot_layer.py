@@ -55,6 +55,31 @@ def test_a_miss_falls_to_postgresql_and_fills_redis(postgres: str, hot: str, red
     assert threads_in(redis) == {"t"}
 
 
+@pytest.mark.parametrize("comes_back", ["from a halt", "from a dump"])
+def test_content_that_was_taken_back_while_redis_was_away_is_never_served_again(
+    postgres: str, hot: str, redis: Redis, redis_server: RedisServer, comes_back: str
+) -> None:
+    """S2.33: a deleted message is gone from the log, whatever Redis still holds."""
+    with Perdure.open(postgres, hot=hot) as writer:
+        thread = writer.thread("t")
+        for number in range(6):
+            thread.add_messages({"role": "user", "content": f"secret {number}", "id": f"m{number}"})
+        held = {name: redis.dump(name) for name in redis.keys("*")}
+        if comes_back == "from a halt":
+            redis_server.freeze()
+        assert thread.delete_message("m1")
+        if comes_back == "from a halt":
+            redis_server.thaw()
+    for name, value in held.items():
+        if comes_back == "from a dump":
+            redis.restore(name, 0, value, replace=True)
+    with Perdure.open(postgres, hot=hot) as reader, Perdure.open(postgres) as plain:
+        for after in (3, 5, 0, 3, 0):
+            read = [store.thread("t").entries(after) for store in (reader, plain)]
+            assert read[0] == read[1]
+            assert b"secret 1" not in b"".join(entry.payload or b"" for entry in read[0])
+
+
 def test_a_save_is_in_redis_at_once_and_in_postgresql_for_good(postgres: str, hot: str, redis: Redis) -> None:
     """S2.33: write-through, with a time to live."""
     heard = Heard()

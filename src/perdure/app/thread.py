@@ -50,9 +50,9 @@ class Thread(Running):
         self._parts.state_was_read()
         if ref is None:
             head = await self._head(key)
+            self._seen, self._uid = head.version, head.uid  # also that there is nothing: who saves then expects that
             if head.version == 0 or head.document.root is None:
                 return self._default(default, f"a state of thread {self.id!r}")
-            self._seen, self._uid = head.version, head.uid
             return built(head.document, self.id)
         try:
             return built(await self._at(key, ref), self.id)

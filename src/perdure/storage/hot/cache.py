@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from perdure.core.digest import GENESIS
-from perdure.core.entries import Entry
+from perdure.core.entries import Entry, EntryKind
 from perdure.core.identity import ThreadKey
 from perdure.core.ports import Clock, Telemetry
 from perdure.core.threads import ThreadRow
@@ -25,6 +25,7 @@ LARGEST = 8 << 20  # bytes: what is larger would not come through in time
 LONGEST = 2048  # elements of a tail
 PACKED = 256  # elements of a tail above which a fill writes it anew, as one
 _MOMENT = 1_000_000  # microseconds
+_EMPTYING = frozenset({EntryKind.MESSAGE_DELETED, EntryKind.RANGE_PRUNED})
 WINDOW = 128  # the newest entries, which are kept for readers of messages when a snapshot takes over the rest
 
 
@@ -167,8 +168,11 @@ class Cache:
         self, member: bytes, uid: str, commands: list[Command], entries: Sequence[Entry], found: Found
     ) -> bool:
         known = found.known()
+        # What was emptied while Redis was away is whole there still, and no digest tells: all of it goes.
+        emptied = any(entry.kind in _EMPTYING and entry.version not in known for entry in entries)
+        known = {} if emptied else known
         # Only what is missing is pushed: writing the tail anew would lose what others push at the same time.
-        anew = found.refused > 0 or found.count > PACKED
+        anew = emptied or found.refused > 0 or found.count > PACKED
         missing = [_fuller(entry, known) for entry in entries if anew or not _has(known, entry)]
         if anew:
             commands.append(("DEL", self._keys.tail(member)))
