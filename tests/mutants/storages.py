@@ -15,7 +15,7 @@ from perdure.storage.mysql import continuing as mysql_continuing
 from perdure.storage.postgres.errors import translated
 from perdure.storage.postgres.transactions import PostgresPort
 from perdure.storage.sql import doubts
-from perdure.storage.sql import reading as sql_reading
+from perdure.storage.sql import history as sql_history
 from perdure.storage.sql import writing as sql_writing
 from perdure.storage.sqlite import connection, continuing
 from tests.mutants.planting import Plant, replace, restate, rewrite, with_changes
@@ -159,12 +159,12 @@ def file_restores_the_future() -> None:
 
 
 def sql_restores_the_future() -> None:
-    newest = sql_reading._newest_snapshot
+    newest = sql_history._newest_snapshot
 
     async def later(tx: Any, found: Any, *rest: Any) -> Any:
         return await newest(tx, [(owner, lineage.Span(span.low, owner.row.head)) for owner, span in found], *rest)
 
-    sql_reading._newest_snapshot = later
+    sql_history._newest_snapshot = later
 
 
 def sql_frees_parents_at_once() -> None:

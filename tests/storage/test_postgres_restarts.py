@@ -103,6 +103,11 @@ class Calls:
     async def entries(self) -> None:
         assert len(await self._storage.entries(THREAD)) == 4
 
+    async def log(self) -> None:
+        found = await self._storage.log(THREAD)
+        assert found is not None
+        assert len(found.entries) == 4
+
     async def headers(self) -> None:
         assert [entry.version for entry in await self._storage.headers(THREAD)] == [4]
 

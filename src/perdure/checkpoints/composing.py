@@ -23,7 +23,6 @@ from perdure.core.following import Following, begin, pass_by
 from perdure.core.ops import Op, Ops
 from perdure.core.payload import StateChange, WholeState, encode_body
 from perdure.core.pruning import Composed, Record, Talk
-from perdure.core.seams import Seams
 from perdure.core.steps import Path
 from perdure.storage.contract import Storage
 
@@ -56,7 +55,7 @@ class Composer:
         self._keep = keep_messages
         self._path = path
         self._document = Document()
-        self._following = Following(path, Seams(log.rewinds, [each.gone for each in log.records]).targets())
+        self._following = Following(path, log.seams.targets())
 
     async def make(self, cuts: list[Cut]) -> list[Made]:
         """The records of these ranges, in order."""

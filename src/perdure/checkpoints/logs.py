@@ -14,10 +14,10 @@ from perdure.core.codec import decode
 from perdure.core.cuts import state_at
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.pauses import place_of
-from perdure.core.pruning import Record, standing_for
+from perdure.core.pruning import Record, WholeLog, standing_for
 from perdure.core.retention import Point
 from perdure.core.runs import CANCELLED, FINISHED
-from perdure.core.seams import Range, Rewind
+from perdure.core.seams import Range, Rewind, Seams
 from perdure.core.threads import IDLE, ThreadRow
 from perdure.storage.contract import Storage
 
@@ -34,6 +34,11 @@ class Log(msgspec.Struct, frozen=True, kw_only=True):
     cleared: set[str]
     forks: list[int]  # versions that forks need
     loaded: list[int] = []  # … and that a run which is not over loaded: it does so again when it goes on
+
+    @property
+    def seams(self) -> Seams:
+        """The rewinds and the gone versions."""
+        return Seams(self.rewinds, [each.gone for each in self.records])
 
     @property
     def steps(self) -> list[Range]:
@@ -107,24 +112,34 @@ def _implicit(row: ThreadRow, entry: Entry) -> CheckpointRow:
 
 
 async def read(storage: Storage, travel: Travel, row: ThreadRow, *, payloads: bool = True) -> Log:
-    """Read a thread as it stands at the head that its line names; without payloads it is quick, and weighs nothing."""
-    if payloads:
-        entries = await storage.entries(row.key, limit=row.head)
-    else:
-        entries = (await storage.headers(row.key, at=row.head, limit=MAX_LIMIT))[::-1]
+    """Read a thread as it stands. Without payloads it is quick: as of the head its line names, weighing nothing."""
+    whole = await (_whole(storage, row) if payloads else _light(storage, row))
+    row = whole.row
     marks = await storage.checkpoints(row.key, CheckpointQuery(limit=MAX_LIMIT))
     own = [mark for mark in reversed(marks) if row.parent_version < mark.entry <= row.head]
     return Log(
         row=row,
-        entries=entries,
-        records=await storage.records(row.key),
-        rewinds=(await storage.seams(row.key)).rewinds,
+        entries=whole.entries,
+        records=whole.records,
+        rewinds=whole.rewinds,
         marks=own,
         tags=await travel.tags(row),
         cleared=await travel.cleared(row),
         forks=await storage.forks(row.key),
         loaded=await _loaded(storage, row),
     )
+
+
+async def _whole(storage: Storage, row: ThreadRow) -> WholeLog:
+    """The log as it stands now; empty when the thread is gone, or is another one of its name."""
+    found = await storage.log(row.key)
+    return found if found is not None and found.row.uid == row.uid else WholeLog(row=row)
+
+
+async def _light(storage: Storage, row: ThreadRow) -> WholeLog:
+    entries = await storage.headers(row.key, at=row.head, limit=MAX_LIMIT)
+    records, seams = await storage.records(row.key), await storage.seams(row.key)
+    return WholeLog(row=row, entries=entries[::-1], records=records, rewinds=seams.rewinds)
 
 
 async def _loaded(storage: Storage, row: ThreadRow) -> list[int]:

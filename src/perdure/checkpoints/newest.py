@@ -8,7 +8,7 @@ import msgspec
 
 from perdure.checkpoints.engine import Engine
 from perdure.checkpoints.points import Points
-from perdure.checkpoints.reading import read_log
+from perdure.checkpoints.reading import line_fits, read_log
 from perdure.core import indexing, said
 from perdure.core.checkpoint import Checkpoint, CheckpointQuery, CheckpointRow
 from perdure.core.codec import CannotDecode, decode_tagged
@@ -65,8 +65,7 @@ class Newest:
 
     async def _check_head(self, row: ThreadRow, finder: Finder) -> None:
         """A directory line that does not fit its log may hide newer points."""
-        newest = await self._storage.headers(row.key)
-        if row.head and (not newest or newest[0].chain != row.head_digest):
+        if not await line_fits(self._storage, row):
             finder.add("directory line", "does not name the newest entry: newer points may be hidden", derived=True)
 
     async def _listed(self, row: ThreadRow, query: CheckpointQuery) -> AsyncIterator[CheckpointRow]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from perdure.checkpoints.reading import read_log
+from perdure.checkpoints.reading import is_where_it_was, line_fits, read_log
 from perdure.core import refs
 from perdure.core.checkpoint import MAX_LIMIT, Checkpoint, CheckpointMark, CheckpointQuery
 from perdure.core.codec import decode_tagged
@@ -58,8 +58,7 @@ class Points:
 
     async def _check_head(self, row: ThreadRow) -> None:
         """Before something is called absent: a directory line that does not fit its log must not hide it."""
-        newest = await self._storage.headers(row.key)
-        if row.head and (not newest or newest[0].chain != row.head_digest):
+        if not await line_fits(self._storage, row):
             raise EntryDamagedError(row.key.id, row.head, "is not what the directory says it is")
 
     async def states(
@@ -101,7 +100,8 @@ class Points:
     async def _marked(self, row: ThreadRow, checkpoint_id: str, after: int, limit: int | None) -> int | None:
         """The version that a checkpoint in these entries means."""
         entries = await read_log(self._storage, row.key, after, limit)
-        if limit is None and (entries[-1].version if entries else 0) != row.head:
+        is_short = limit is None and (entries[-1].version if entries else 0) < row.head
+        if is_short and await is_where_it_was(self._storage, row):
             raise EntryDamagedError(row.key.id, len(entries) + 1, "is missing")
         for entry in entries:
             mark = await self._mark_of(row, entry)

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from perdure.core.derived import same_line
 from perdure.core.digest import GENESIS, body_of, verify_links
 from perdure.core.entries import Entry
 from perdure.core.identity import ThreadKey
 from perdure.core.pruning import is_blank
+from perdure.core.threads import ThreadRow
 from perdure.storage.contract import Storage
+
+
+async def line_fits(storage: Storage, row: ThreadRow) -> bool:
+    """Whether the newest entry is the one that a directory line names, or somebody moved the line meanwhile."""
+    newest = await storage.headers(row.key, at=row.head)
+    is_named = not row.head or (newest and newest[0].chain == row.head_digest)
+    return bool(is_named) or not await is_where_it_was(storage, row)
+
+
+async def is_where_it_was(storage: Storage, row: ThreadRow) -> bool:
+    """Whether nobody wrote to a thread since its line was read: what does not fit then is damaged."""
+    now = await storage.thread(row.key)
+    return now is not None and same_line(now, row)
 
 
 async def read_log(storage: Storage, key: ThreadKey, after: int, limit: int | None) -> list[Entry]:

@@ -83,7 +83,8 @@ class Verifier:
             row = await self._storage.thread(found.thread.row.key) if found.thread else None
         except DamagedError:
             return True
-        return found.thread is None or (row is not None and same_line(row, found.thread.row))
+        is_fork = row is not None and row.parent_uid is not None  # its parents may be pruned meanwhile
+        return found.thread is None or (row is not None and same_line(row, found.thread.row) and not is_fork)
 
     async def _once(self, key: ThreadKey, restore: bool) -> Verified:
         finder = Finder(key)

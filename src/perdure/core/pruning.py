@@ -19,7 +19,7 @@ from perdure.core.entries import STATE_KINDS, Entry, EntryKind
 from perdure.core.envelope import EnvelopeError, unseal
 from perdure.core.errors import EntryDamagedError, PlanOutdatedError
 from perdure.core.ops import Op
-from perdure.core.seams import Range
+from perdure.core.seams import Range, Rewind, Seams
 from perdure.core.threads import ThreadRow
 
 BLANK = b""  # the payload of an entry that was pruned
@@ -73,6 +73,20 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     def gone(self) -> Range:
         """The versions that can no longer be restored."""
         return Range(self.low, self.version - 1)
+
+
+class WholeLog(msgspec.Struct, frozen=True, kw_only=True):
+    """A log as it stood at one moment, its parents' part included: its records fit its entries."""
+
+    row: ThreadRow
+    entries: list[Entry] = []
+    records: list[Record] = []
+    rewinds: list[Rewind] = []
+
+    @property
+    def seams(self) -> Seams:
+        """The rewinds and the gone versions."""
+        return Seams(self.rewinds, [each.gone for each in self.records])
 
 
 class Pruning(msgspec.Struct, frozen=True, kw_only=True):

@@ -175,11 +175,13 @@ class Messages:
         return None if ops is None else appended(ops, self._path)
 
     async def _all(self, key: ThreadKey) -> list[bytes]:
-        seams = await self._storage.seams(key)
-        records = await self._storage.records(key) if seams.gone else []
-        following = Following(self._path, seams.targets())
-        entries = await self._storage.entries(key, kinds=None if seams.rewinds else _KINDS)
-        for entry, step in walk(key.id, entries, records):
+        log = await self._storage.log(key, kinds=_KINDS)
+        if log is not None and log.rewinds:
+            log = await self._storage.log(key)  # a rewind may go back to an entry of any kind
+        if log is None:
+            return []
+        following = Following(self._path, log.seams.targets())
+        for entry, step in walk(key.id, log.entries, log.records):
             whole = None if step is None else await self._bodies.whole(key, step)
             following.follow(key.id, entry, whole)
         return following.now.messages()

@@ -20,6 +20,7 @@ from perdure.core.messages import (
     Projection,
     row_of,
 )
+from perdure.core.pruning import WholeLog
 from perdure.core.reading_on import Heard, Place, Places, read_on
 from perdure.core.steps import Path
 from perdure.core.threads import ThreadRow
@@ -126,11 +127,10 @@ class Projector:
         }
 
     async def _anew(self, key: ThreadKey, found: Projection) -> Projected:
-        seams = await self._storage.seams(key)
-        records = await self._storage.records(key) if seams.gone else []
-        following = Following(self._path, seams.targets())
+        log = await self._storage.log(key) or WholeLog(row=found.row)
+        following = Following(self._path, log.seams.targets())
         version = 0
-        for entry, step in walk(key.id, await self._storage.entries(key), records):
+        for entry, step in walk(key.id, log.entries, log.records):
             whole = None if step is None else await self._bodies.whole(key, step)
             following.follow(key.id, entry, whole)
             version = entry.version

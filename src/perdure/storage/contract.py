@@ -17,7 +17,7 @@ from perdure.core.derived import Derived
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.identity import ThreadKey
 from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected, Projection, Tallies
-from perdure.core.pruning import Record
+from perdure.core.pruning import Record, WholeLog
 from perdure.core.seams import Seams
 from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Which
 from perdure.core.transfer import ThreadCopy
@@ -122,6 +122,13 @@ class Storage(Protocol):
         self, key: ThreadKey, *, after: int = 0, limit: int | None = None, kinds: Sequence[EntryKind] | None = None
     ) -> list[Entry]:
         """Entries with payload in order of version, those of parents of a fork included; [] when there is no thread."""
+        ...
+
+    async def log(self, key: ThreadKey, *, after: int = 0, kinds: Sequence[EntryKind] | None = None) -> WholeLog | None:
+        """The `entries` after a version, their `records`, and all rewinds, in one transaction; None without a thread.
+
+        Whoever asks for them one after the other may get entries from before a prune and records from after it.
+        """
         ...
 
     async def headers(

@@ -17,7 +17,7 @@ from perdure.core.forks import needed, same_fork
 from perdure.core.identity import ThreadKey, same_owner
 from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected, Projection, Tallies
 from perdure.core.ports import Silence, Telemetry
-from perdure.core.pruning import BLANK, Pruning, Record, check_current
+from perdure.core.pruning import BLANK, Pruning, Record, WholeLog, check_current
 from perdure.core.seams import Rewind, Seams, check_there, within
 from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Which, is_among, is_due, is_wanted, listed
 from perdure.core.transfer import ThreadCopy
@@ -196,6 +196,15 @@ class MemoryStorage:
             log = self._log(key)
             found = self._range(log, after, log.row.head) if log else []
             return [entry for entry in found if kinds is None or entry.kind in kinds][:limit]
+
+    async def log(self, key: ThreadKey, *, after: int = 0, kinds: Sequence[EntryKind] | None = None) -> WholeLog | None:
+        with self._open():  # which may be taken again inside
+            log = self._log(key)
+            if log is None:
+                return None
+            entries = await self.entries(key, after=after, kinds=kinds)
+            records = [each for each in await self.records(key) if each.version > after]
+            return WholeLog(row=log.row, entries=entries, records=records, rewinds=self._rewinds(log))
 
     async def headers(
         self,

@@ -25,19 +25,16 @@ async def take(
     What is written meanwhile is left out. Raises `NotFoundError`, and `EntryDamagedError` for a body that fails its
     digest; the links are checked when the copy is put.
     """
-    row = await storage.thread(key)
-    if row is None:
+    log = await storage.log(key, after=after)
+    if log is None:
         raise NotFoundError(f"thread {key.id!r}")
-    entries = await storage.entries(key, after=after, limit=max(row.head - after, 0))
-    records = [each for each in await storage.records(key) if after < each.version <= row.head]
-    rewinds = [each for each in (await storage.seams(key)).rewinds if after < each.entry <= row.head]
     return ThreadCopy(
-        row=row,
-        entries=entries,
-        checkpoints=await checkpoints_after(storage, row, after),
-        blobs=await _blobs(storage, key, entries, records),
-        records=records,
-        rewinds=rewinds,
+        row=log.row,
+        entries=log.entries,
+        checkpoints=await checkpoints_after(storage, log.row, after),
+        blobs=await _blobs(storage, key, log.entries, log.records),
+        records=log.records,
+        rewinds=[each for each in log.rewinds if each.entry > after],
         after=after,
         chain=chain,
         spare_uid=spare_uid,

@@ -19,7 +19,7 @@ from perdure.core.errors import ConflictError, InvalidInputError, NotFoundError
 from perdure.core.identity import ThreadKey
 from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected, Projection, Tallies
 from perdure.core.ports import Silence, Telemetry
-from perdure.core.pruning import Record
+from perdure.core.pruning import Record, WholeLog
 from perdure.core.seams import Seams
 from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Which
 from perdure.core.transfer import ThreadCopy
@@ -266,6 +266,10 @@ class BackgroundStorage:
     ) -> list[Entry]:
         await self._settled(key)
         return await self._inner.headers(key, at=at, until=until, kinds=kinds, limit=limit)
+
+    async def log(self, key: ThreadKey, *, after: int = 0, kinds: Sequence[EntryKind] | None = None) -> WholeLog | None:
+        await self._settled(key)
+        return await self._inner.log(key, after=after, kinds=kinds)
 
     async def seams(self, key: ThreadKey) -> Seams:
         await self._settled(key)

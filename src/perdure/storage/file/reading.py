@@ -9,7 +9,7 @@ from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, each_once, m
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.errors import EntryDamagedError
 from perdure.core.identity import ThreadKey
-from perdure.core.pruning import Record
+from perdure.core.pruning import Record, WholeLog
 from perdure.core.seams import NO_SEAMS, Seams
 from perdure.core.threads import ThreadQuery, ThreadRow, Which, is_among, is_due, is_wanted, listed
 from perdure.core.writes import Restored, Sizes, Snapshot, base_of
@@ -83,7 +83,12 @@ def seams(logs: Logs, key: ThreadKey) -> Seams:
 def records(logs: Logs, key: ThreadKey) -> list[Record]:
     """The records of the contract."""
     with history(logs, key) as found:
-        return [log.contents.record(kept) for log, kept in found.records(found.row.head)] if found else []
+        return _records(found, 0) if found else []
+
+
+def _records(found: History, after: int) -> list[Record]:
+    kept = found.records(found.row.head)
+    return [log.contents.record(one) for log, one in kept if one.head.version > after]
 
 
 def needed_by_forks(logs: Logs, key: ThreadKey) -> list[int]:
@@ -97,11 +102,23 @@ def entries(
 ) -> list[Entry]:
     """The entries of the contract."""
     with history(logs, key) as found:
-        pieces = found.headers(after, found.row.head) if found else []
-        wanted = [
-            (log, header) for log, headers in pieces for header in headers if kinds is None or header.kind in kinds
-        ][:limit]
-        return [entry for log, _ in pieces for entry in log.contents.entries(one for its, one in wanted if its is log)]
+        return _entries(found, after, limit, kinds) if found else []
+
+
+def _entries(found: History, after: int, limit: int | None, kinds: Sequence[EntryKind] | None) -> list[Entry]:
+    pieces = found.headers(after, found.row.head)
+    wanted = [(log, header) for log, headers in pieces for header in headers if kinds is None or header.kind in kinds]
+    wanted = wanted[:limit]
+    return [entry for log, _ in pieces for entry in log.contents.entries(one for its, one in wanted if its is log)]
+
+
+def log(logs: Logs, key: ThreadKey, after: int, kinds: Sequence[EntryKind] | None) -> WholeLog | None:
+    """The log of the contract."""
+    with history(logs, key) as found:
+        if found is None:
+            return None
+        entries = _entries(found, after, None, kinds)
+        return WholeLog(row=found.row, entries=entries, records=_records(found, after), rewinds=found.rewinds())
 
 
 def headers(

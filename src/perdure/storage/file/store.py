@@ -19,7 +19,7 @@ from perdure.core.errors import DamagedError
 from perdure.core.identity import ThreadKey
 from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected, Projection, Tallies
 from perdure.core.ports import Silence, Telemetry
-from perdure.core.pruning import Record
+from perdure.core.pruning import Record, WholeLog
 from perdure.core.seams import Seams
 from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Which
 from perdure.core.transfer import ThreadCopy
@@ -88,6 +88,9 @@ class FileStorage:
         self, key: ThreadKey, *, after: int = 0, limit: int | None = None, kinds: Sequence[EntryKind] | None = None
     ) -> list[Entry]:
         return await self._port.run(lambda: reading.entries(self._logs, key, after, limit, kinds))
+
+    async def log(self, key: ThreadKey, *, after: int = 0, kinds: Sequence[EntryKind] | None = None) -> WholeLog | None:
+        return await self._port.run(lambda: reading.log(self._logs, key, after, kinds))
 
     async def headers(
         self,

@@ -16,7 +16,7 @@ from perdure.core.errors import StorageError
 from perdure.core.identity import ThreadKey
 from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected, Projection, Tallies
 from perdure.core.ports import Clock, Randomness, Silence, Telemetry
-from perdure.core.pruning import Record
+from perdure.core.pruning import Record, WholeLog
 from perdure.core.seams import Seams
 from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Which
 from perdure.core.transfer import ThreadCopy
@@ -165,6 +165,9 @@ class HotStorage:
         limit: int = 1,
     ) -> list[Entry]:
         return await self._inner.headers(key, at=at, until=until, kinds=kinds, limit=limit)
+
+    async def log(self, key: ThreadKey, *, after: int = 0, kinds: Sequence[EntryKind] | None = None) -> WholeLog | None:
+        return await self._inner.log(key, after=after, kinds=kinds)
 
     async def seams(self, key: ThreadKey) -> Seams:
         return await self._inner.seams(key)

@@ -7,7 +7,7 @@ import msgspec
 from perdure.core.identity import ThreadKey
 from perdure.core.threads import ThreadRow
 from perdure.core.writes import Write
-from perdure.storage.sql.reading import pieces, thread
+from perdure.storage.sql.history import pieces, thread
 from perdure.storage.sql.rows import StoredThread, entry_of
 from perdure.storage.sql.transactions import Transaction
 from perdure.storage.sql.writing import Answer, again

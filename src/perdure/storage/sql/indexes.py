@@ -9,9 +9,9 @@ from perdure.core.pruning import Record
 from perdure.core.seams import Rewind
 from perdure.core.threads import ThreadRow
 from perdure.core.writes import base_record
+from perdure.storage.sql.history import thread
 from perdure.storage.sql.messages import forget
 from perdure.storage.sql.pruning import set_uses
-from perdure.storage.sql.reading import thread
 from perdure.storage.sql.rows import (
     VERSIONS,
     StoredThread,

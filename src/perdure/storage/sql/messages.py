@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from perdure.core.identity import ThreadKey
 from perdure.core.messages import SHAPE, MessageRow, Owner, Projected, Projection
 from perdure.core.threads import ThreadRow
-from perdure.storage.sql.reading import pieces, thread, whose_rows
+from perdure.storage.sql.history import pieces, thread
+from perdure.storage.sql.reading import whose_rows
 from perdure.storage.sql.rows import VERSIONS, StoredThread, line_values, thread_of
 from perdure.storage.sql.transactions import Transaction
 from perdure.storage.sql.words import Spoken, plain

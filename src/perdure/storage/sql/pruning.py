@@ -5,7 +5,7 @@ from __future__ import annotations
 from perdure.core.entries import EntryKind
 from perdure.core.pruning import BLANK, Pruning, Record, check_current
 from perdure.core.seams import check_there
-from perdure.storage.sql.reading import lineage, needed_by_forks, pieces, seams_of
+from perdure.storage.sql.history import lineage, needed_by_forks, pieces, seams_of
 from perdure.storage.sql.rows import StoredThread, scope_of
 from perdure.storage.sql.transactions import Transaction
 

@@ -10,7 +10,7 @@ from perdure.core.derived import Derived
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.identity import ThreadKey
 from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected, Projection, Tallies
-from perdure.core.pruning import Record
+from perdure.core.pruning import Record, WholeLog
 from perdure.core.seams import Seams
 from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Which
 from perdure.core.transfer import ThreadCopy, check
@@ -26,7 +26,7 @@ from perdure.core.writes import (
     renewed,
 )
 from perdure.storage.contract import NEVER
-from perdure.storage.sql import doubts, finding, indexes, messages, reading, transfers, writing
+from perdure.storage.sql import doubts, finding, history, indexes, messages, reading, transfers, writing
 from perdure.storage.sql.retrying import Landed, Retrying
 from perdure.storage.sql.rows import StoredThread, scope_of
 from perdure.storage.sql.transactions import SqlPort, Transaction
@@ -64,13 +64,13 @@ class SqlStorage(ABC):
         """Make a write, `known` being the line as it was seen last; `landed` finds it again after a lost answer."""
 
     async def keyed(self, key: ThreadKey, idem_key: str) -> Entry | None:
-        return await self._run.glance(lambda tx: reading.keyed(tx, key, idem_key))
+        return await self._run.glance(lambda tx: history.keyed(tx, key, idem_key))
 
     async def under(self, key: ThreadKey, prefix: str) -> list[Entry]:
-        return await self._run.read(lambda tx: reading.under(tx, key, prefix))
+        return await self._run.read(lambda tx: history.under(tx, key, prefix))
 
     async def restore(self, key: ThreadKey, *, at: int | None = None, after: int | None = None) -> Restored | None:
-        found = await self._run.read(lambda tx: reading.restore(tx, key, at, after))
+        found = await self._run.read(lambda tx: history.restore(tx, key, at, after))
         if found is None:
             return None
         self._remember(key, found[0])
@@ -79,7 +79,10 @@ class SqlStorage(ABC):
     async def entries(
         self, key: ThreadKey, *, after: int = 0, limit: int | None = None, kinds: Sequence[EntryKind] | None = None
     ) -> list[Entry]:
-        return await self._run.read(lambda tx: reading.entries(tx, key, after, limit, kinds))
+        return await self._run.read(lambda tx: history.entries(tx, key, after, limit, kinds))
+
+    async def log(self, key: ThreadKey, *, after: int = 0, kinds: Sequence[EntryKind] | None = None) -> WholeLog | None:
+        return await self._run.read(lambda tx: history.log(tx, key, after, kinds))
 
     async def headers(
         self,
@@ -90,16 +93,16 @@ class SqlStorage(ABC):
         kinds: Sequence[EntryKind] | None = None,
         limit: int = 1,
     ) -> list[Entry]:
-        return await self._run.read(lambda tx: reading.headers(tx, key, at, until, kinds, limit))
+        return await self._run.read(lambda tx: history.headers(tx, key, at, until, kinds, limit))
 
     async def seams(self, key: ThreadKey) -> Seams:
-        return await self._run.read(lambda tx: reading.seams(tx, key), alone=True)
+        return await self._run.read(lambda tx: history.seams(tx, key), alone=True)
 
     async def records(self, key: ThreadKey) -> list[Record]:
-        return await self._run.read(lambda tx: reading.records(tx, key))
+        return await self._run.read(lambda tx: history.records(tx, key))
 
     async def forks(self, key: ThreadKey) -> list[int]:
-        return await self._run.read(lambda tx: reading.forks(tx, key))
+        return await self._run.read(lambda tx: history.forks(tx, key))
 
     async def derived(self, key: ThreadKey) -> Derived | None:
         return await self._run.read(lambda tx: indexes.derived(tx, key))
@@ -146,7 +149,7 @@ class SqlStorage(ABC):
         return await self._run.read(lambda tx: finding.tally(tx, of, query))
 
     async def thread(self, key: ThreadKey) -> ThreadRow | None:
-        stored = await self._run.glance(lambda tx: reading.thread(tx, key))
+        stored = await self._run.glance(lambda tx: history.thread(tx, key))
         if stored is None:
             return None
         self._remember(key, stored)

@@ -7,8 +7,8 @@ import msgspec
 from perdure.core.identity import same_owner
 from perdure.core.threads import ThreadRow
 from perdure.core.transfer import ThreadCopy, born, grown, past, standing_until
+from perdure.storage.sql.history import pieces, seams_of, thread
 from perdure.storage.sql.pruning import put_record
-from perdure.storage.sql.reading import pieces, seams_of, thread
 from perdure.storage.sql.rows import StoredThread, checkpoint_values, entry_values, thread_of
 from perdure.storage.sql.statements import CHECKPOINT_COLUMNS, ENTRY_COLUMNS
 from perdure.storage.sql.transactions import Transaction

@@ -29,9 +29,10 @@ from perdure.core.writes import (
     stamped,
 )
 from perdure.storage.contract import BLOB_GRACE
+from perdure.storage.sql.history import lineage, pieces, seams_of, thread, written_at
 from perdure.storage.sql.messages import forget
 from perdure.storage.sql.pruning import check_goal, check_plan, prune
-from perdure.storage.sql.reading import checkpoint_at, lineage, pieces, seams_of, thread, written_at
+from perdure.storage.sql.reading import checkpoint_at
 from perdure.storage.sql.rows import (
     VERSIONS,
     StoredThread,

@@ -24,7 +24,7 @@ _PARTS = (
     *("named", "directory"),
     *("forks", "deletion", "leases", "watching", "blobs", "keeping", "lifetime", "sizes", "concurrency", "known"),
     *("strangers", "runs", "next_runs"),
-    *("rewinding", "prunes", "pruning", "prune_plans", "pruned_forks", "pruned_values", "derived"),
+    *("rewinding", "prunes", "pruning", "prune_plans", "pruned_forks", "pruned_values", "whole_logs", "derived"),
     *("transfer", "transfer_forks", "messages", "user_messages"),
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
@@ -68,6 +68,7 @@ from perdure.testing.contract.transfer_forks import TransferForkContract  # noqa
 from perdure.testing.contract.user_messages import UserMessageContract  # noqa: E402
 from perdure.testing.contract.verdicts import VerdictContract  # noqa: E402
 from perdure.testing.contract.watching import WatchContract  # noqa: E402
+from perdure.testing.contract.whole_logs import WholeLogContract  # noqa: E402
 
 
 class StorageContract(
@@ -108,6 +109,7 @@ class StorageContract(
     TransferForkContract,
     RewindContract,
     NeededContract,
+    WholeLogContract,
     PruneContract,
     PlanContract,
     PrunedForkContract,

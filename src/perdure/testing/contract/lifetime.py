@@ -117,6 +117,7 @@ def every_call(storage: Storage, scribe: Scribe) -> list[Coroutine[Any, Any, Any
         storage.under(THREAD, "k"),
         storage.restore(THREAD),
         storage.entries(THREAD),
+        storage.log(THREAD),
         storage.headers(THREAD),
         storage.seams(THREAD),
         storage.records(THREAD),

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -136,9 +137,9 @@ class PostgresServer(Server):
 
     def _answers(self) -> bool:
         # What pg_ctl reads: the pid tells the file from the one that a crash left behind.
-        lock = self._data / "postmaster.pid"
-        lines = lock.read_text().splitlines() if lock.exists() else []
-        pid = self._process.pid if self._process else 0
+        pid, lines = self._process.pid if self._process else 0, list[str]()
+        with suppress(FileNotFoundError):  # a server that starts takes away what a crash left before it writes its own
+            lines = (self._data / "postmaster.pid").read_text().splitlines()
         return len(lines) > 7 and lines[0] == str(pid) and lines[7].strip() == "ready"
 
     def _strategy(self) -> str:

@@ -1,0 +1,274 @@
+"""The transactions that read a log: its line, its entries through all forks, what stands for pruned ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perdure.core.entries import Entry, EntryKind
+from perdure.core.errors import EntryDamagedError, StorageDamagedError
+from perdure.core.forks import needed
+from perdure.core.identity import ThreadKey
+from perdure.core.pruning import Record, WholeLog, is_blank
+from perdure.core.seams import Range, Rewind, Seams
+from perdure.core.writes import Restored, Snapshot, base_record, written_together
+from perdure.storage.lineage import Span, spans
+from perdure.storage.sql.prefixes import after_all
+from perdure.storage.sql.rows import (
+    VERSIONS,
+    Row,
+    StoredThread,
+    entry_of,
+    record_of,
+    snapshot_of,
+    thread_of,
+)
+from perdure.storage.sql.transactions import Transaction
+
+_LINES = 10_000  # of threads, in a page
+_PAGE = 200  # rows fetched at a time while a filter that only core knows thins them out
+_NEAR = 8  # … at first: what is looked for by its kind is most often among the newest
+_TOGETHER = 16  # most writes have fewer entries
+_EVERYTHING = (0, (1 << 63) - 1)
+_LAST = (1 << 62, "\U0010ffff")
+
+History = list[tuple[StoredThread, Span]]  # whose versions it is made of, the nearest first
+
+
+async def thread(tx: Transaction, key: ThreadKey, *, lock: bool = False) -> StoredThread | None:
+    """The thread that can be seen under this key; with `lock` nobody else changes it until the transaction ends."""
+    name = bytes.fromhex(key.digest())
+    rows = await tx.rows(tx.sql.THREAD_LOCKED if lock else tx.sql.THREAD, (name,))
+    if rows:
+        return _checked(key, thread_of(rows[0]))
+    if tx.sql.dialect.doubts_indexes:
+        await _check_absent(tx, key, name)
+    return None
+
+
+def _checked(key: ThreadKey, stored: StoredThread) -> StoredThread:
+    if stored.row.key != key:
+        raise StorageDamagedError(f"the directory line of thread {key.id!r}", "it has another name")
+    return stored
+
+
+async def _check_absent(tx: Transaction, key: ThreadKey, name: bytes) -> None:
+    """A thread that one index knows and another does not is damaged, not absent: nobody must start it afresh."""
+    known = await tx.rows(tx.sql.INDEXED_THREAD, (name,)) or await tx.rows(
+        tx.sql.NAMED_THREAD, (key.namespace, key.user, key.id)
+    )
+    if known:
+        raise StorageDamagedError(f"the directory line of thread {key.id!r}", "its indexes do not agree")
+
+
+async def lineage(tx: Transaction, stored: StoredThread | None, *, lock: bool = False) -> list[StoredThread]:
+    """A thread and the threads it was forked from, the nearest first."""
+    by_uid = tx.sql.THREAD_BY_UID_LOCKED if lock else tx.sql.THREAD_BY_UID
+    found: list[StoredThread] = []
+    while stored is not None:
+        if any(stored.number == each.number for each in found):
+            raise StorageDamagedError(f"the directory line of thread {stored.row.key.id!r}", "it is its own ancestor")
+        found.append(stored)
+        parent = stored.row.parent_uid
+        rows = await tx.rows(by_uid, (parent,)) if parent else []
+        stored = thread_of(rows[0]) if rows else None
+    return found
+
+
+async def pieces(tx: Transaction, stored: StoredThread, at: int) -> History:
+    """Whose versions make up the history up to `at`, the nearest first."""
+    owners = await lineage(tx, stored)
+    cut = spans([(each.row.parent_version, each.row.head) for each in owners], at)
+    return list(zip(owners, cut, strict=True))
+
+
+async def keyed(tx: Transaction, key: ThreadKey, idem_key: str) -> Entry | None:
+    """The keyed of the contract."""
+    rows = await tx.rows(tx.sql.KEYED, (bytes.fromhex(key.digest()), idem_key))
+    if not rows and tx.sql.dialect.doubts_indexes:
+        await thread(tx, key)  # a thread that is damaged is not one without the key
+    return entry_of(rows[0]) if rows else None
+
+
+async def under(tx: Transaction, key: ThreadKey, prefix: str) -> list[Entry]:
+    """The under of the contract."""
+    stored, end = await thread(tx, key), after_all(prefix)
+    keys = (prefix,) if end is None else (prefix, end)
+    rows: list[Row] = []
+    for owner, span in await pieces(tx, stored, stored.row.head) if stored else []:
+        if span.high > span.low:
+            values = (owner.number, *keys, owner.place(span.low), owner.place(span.high))
+            rows += await tx.rows(tx.sql.under(ends=end is not None), values)
+    return sorted(map(entry_of, rows), key=lambda entry: entry.version)
+
+
+async def restore(
+    tx: Transaction, key: ThreadKey, at: int | None, after: int | None
+) -> tuple[StoredThread, Restored] | None:
+    """The restore of the contract, and the line it went by."""
+    stored = await thread(tx, key)
+    if stored is None:
+        return None
+    history = await pieces(tx, stored, stored.row.head if at is None else at)
+    snapshot = await _newest_snapshot(tx, history) if after is None else None
+    low = after if after is not None else snapshot.version if snapshot else 0
+    rows: list[Row] = []
+    for owner, span in reversed(history):
+        if span.high > low:
+            rows += await tx.rows(tx.sql.FOLD, (owner.place(max(span.low, low)), owner.place(span.high)))
+    entries = [entry_of(row) for row in rows]
+    records = await _composed(tx, history, low) if any(map(is_blank, entries)) else []
+    return stored, Restored(row=stored.row, snapshot=snapshot, entries=entries, records=records)
+
+
+async def _newest_snapshot(tx: Transaction, history: History) -> Snapshot | None:
+    newest: Snapshot | None = None
+    for owner, span in history:
+        low = newest.version + 1 if newest else 0
+        for row in await tx.rows(tx.sql.SNAPSHOT, (owner.place(low), owner.place(span.high))):
+            newest = snapshot_of(row)
+    return newest
+
+
+async def _composed(tx: Transaction, history: History, low: int = 0) -> list[Record]:
+    """What stands for pruned ranges that end after `low`, in order."""
+    rows: list[Row] = []
+    for owner, span in reversed(history):
+        if span.high > low:
+            rows += await tx.rows(tx.sql.COMPOSED, (owner.place(max(span.low, low)), owner.place(span.high)))
+    return [record_of(row) for row in rows]
+
+
+async def log(tx: Transaction, key: ThreadKey, after: int, kinds: Sequence[EntryKind] | None) -> WholeLog | None:
+    """The log of the contract."""
+    stored = await thread(tx, key)
+    if stored is None:
+        return None
+    history = await pieces(tx, stored, stored.row.head)
+    seams = await seams_of(tx, history)
+    records = await _records(tx, history, after) if seams.gone else []
+    entries = await _entries(tx, history, after, None, kinds)
+    return WholeLog(row=stored.row, entries=entries, records=records, rewinds=seams.rewinds)
+
+
+async def records(tx: Transaction, key: ThreadKey) -> list[Record]:
+    """The records of the contract."""
+    stored = await thread(tx, key)
+    return await _records(tx, await pieces(tx, stored, stored.row.head)) if stored else []
+
+
+async def _records(tx: Transaction, history: History, after: int = 0) -> list[Record]:
+    found = await _composed(tx, history, after)
+    for owner, span in history:
+        low = owner.row.parent_version
+        for row in await tx.rows(tx.sql.BASES, (owner.place(max(span.low, after)), owner.place(span.high))):
+            found.append(base_record(low, snapshot_of(row)))
+    return sorted(found, key=lambda record: record.version)
+
+
+async def seams(tx: Transaction, key: ThreadKey) -> Seams:
+    """The seams of the contract."""
+    stored = await thread(tx, key)
+    return await seams_of(tx, await pieces(tx, stored, stored.row.head)) if stored else Seams()
+
+
+async def seams_of(tx: Transaction, history: History) -> Seams:
+    """The rewinds and the gone versions of a history."""
+    rewinds: list[Rewind] = []
+    gone: list[Range] = []
+    for owner, span in history:
+        bounds = (owner.place(span.low), owner.place(span.high))
+        for sort, version, number in await tx.rows(tx.sql.SEAMS, bounds * 3):
+            if sort == 0:
+                rewinds.append(Rewind(version, number))
+            else:
+                gone.append(Range(number if sort == 1 else owner.row.parent_version, version - 1))
+    return Seams(sorted(rewinds, key=lambda each: each.entry), sorted(gone))
+
+
+async def forks(tx: Transaction, key: ThreadKey) -> list[int]:
+    """The forks of the contract."""
+    stored = await thread(tx, key)
+    return await needed_by_forks(tx, stored.row.uid) if stored else []
+
+
+async def needed_by_forks(tx: Transaction, uid: str) -> list[int]:
+    """The versions of a thread that whatever descends from it needs."""
+    lines: dict[str, StoredThread] = {}
+    parents = [uid]
+    while parents:
+        children = [thread_of(row) for row in await tx.rows(tx.sql.CHILDREN, (parents.pop(),))]
+        parents += [each.row.uid for each in children if each.row.uid not in lines]
+        lines |= {each.row.uid: each for each in children}
+    targets = {name: await _targets(tx, each) for name, each in lines.items()}
+    return needed(uid, [each.row for each in lines.values()], targets)
+
+
+async def _targets(tx: Transaction, stored: StoredThread) -> list[int]:
+    """The versions that rewinds of a thread went back to."""
+    rows = await tx.rows(tx.sql.REWOUND_TO, (stored.place(0), stored.place(VERSIONS)))
+    return [version for (version,) in rows]
+
+
+async def entries(
+    tx: Transaction, key: ThreadKey, after: int, limit: int | None, kinds: Sequence[EntryKind] | None
+) -> list[Entry]:
+    """The entries of the contract."""
+    stored = await thread(tx, key)
+    return await _entries(tx, await pieces(tx, stored, stored.row.head), after, limit, kinds) if stored else []
+
+
+async def _entries(
+    tx: Transaction, history: History, after: int, limit: int | None, kinds: Sequence[EntryKind] | None
+) -> list[Entry]:
+    found: list[Entry] = []
+    for owner, span in reversed(history):
+        low = max(span.low, after)
+        while low < span.high and (limit is None or len(found) < limit):
+            # Not more at a time: of many rows PostgreSQL sorts all there are instead of following its index.
+            page = _PAGE if limit is None or kinds is not None else min(_PAGE, limit - len(found))
+            rows = await tx.rows(tx.sql.ENTRIES, (owner.place(low), owner.place(span.high), page))
+            if not rows:
+                break
+            low = onwards(owner.row.key, low, rows[-1][0])
+            found += [entry_of(row) for row in rows if kinds is None or row[1] in kinds]
+    return found[:limit]
+
+
+def onwards(key: ThreadKey, before: int, now: int) -> int:
+    """The next place to read from. In a damaged index a page may end before it began: going on would never end."""
+    if now <= before:
+        raise EntryDamagedError(key.id, abs(now) % VERSIONS, "is out of order")
+    return now
+
+
+async def headers(
+    tx: Transaction, key: ThreadKey, at: int | None, until: int | None, kinds: Sequence[EntryKind] | None, limit: int
+) -> list[Entry]:
+    """The headers of the contract."""
+    stored = await thread(tx, key)
+    found: list[Entry] = []
+    ends, page = _EVERYTHING[1] if until is None else until, max(limit, _NEAR)
+    for owner, span in await pieces(tx, stored, stored.row.head if at is None else at) if stored else []:
+        high = span.high
+        while high > span.low and len(found) < limit:
+            most = limit if kinds is None else page
+            rows = await tx.rows(tx.sql.HEADERS, (owner.place(span.low), owner.place(high), ends, most))
+            if not rows:
+                break
+            page = max(limit, min(page * 4, _PAGE))
+            high = -onwards(key, -high, 1 - rows[-1][0])
+            found += [entry_of(row) for row in rows if kinds is None or row[1] in kinds]
+    return found[:limit]
+
+
+async def written_at(tx: Transaction, stored: StoredThread, first: int) -> list[Entry]:
+    """The headers of the entries that were written together, from the first one on."""
+    found: list[Entry] = []
+    low, high = stored.place(first - 1), stored.place(stored.row.head)
+    while len(written_together(found)) == len(found) if found else True:
+        rows = await tx.rows(tx.sql.LIGHT_ENTRIES, (low, high, _TOGETHER))
+        if not rows:
+            break
+        found += [entry_of(row) for row in rows]
+        low = onwards(stored.row.key, low, stored.place(found[-1].version))
+    return [*written_together(found)]  # type: ignore[list-item]
