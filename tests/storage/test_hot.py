@@ -14,9 +14,11 @@ from redis import Redis
 from perdure.app.clock import SystemClock, SystemRandomness
 from perdure.checkpoints.requests import Request
 from perdure.core.changes import Change
+from perdure.core.codec import encode
 from perdure.core.errors import InvalidInputError, MissingExtraError
 from perdure.core.identity import ThreadKey
 from perdure.core.ports import Silence
+from perdure.core.pruning import Pruning
 from perdure.core.writes import Appended, Write
 from perdure.sessions.messages import Messages
 from perdure.storage.drive import drive
@@ -113,7 +115,25 @@ def test_a_fork_is_served_once_it_has_a_snapshot_of_its_own(scene: Scene) -> Non
     drive(scene.scribe.append(OTHER))
     scene.heard.counts.clear()
     scene.same_as_inner(OTHER)
-    assert scene.heard.counts[HIT] == 2
+    assert (scene.heard.counts[HIT], scene.heard.counts[MISS]) == (1, 1)  # its parent's entries are not kept with it
+    assert drive(scene.storage.entries(OTHER, after=3)) == drive(scene.inner.entries(OTHER, after=3))
+    assert (scene.heard.counts[HIT], scene.heard.counts[MISS]) == (2, 1)
+
+
+def test_what_is_emptied_in_a_parent_is_not_served_with_its_fork(scene: Scene) -> None:
+    store = engine(scene.storage)
+    drive(scene.scribe.append(THREAD, MESSAGE, MESSAGE))
+    drive(scene.scribe.fork(THREAD, 2, OTHER))
+    drive(scene.scribe.append(OTHER, MESSAGE))
+    for after in (0, 1, 2):
+        assert all(entry.payload for entry in drive(scene.storage.entries(OTHER, after=after)))
+    row = drive(scene.storage.thread(THREAD))
+    assert row is not None
+    body = encode({"id": "m", "versions": [2]})
+    drive(store.take_back(row, body, Pruning(seen=row.head, records=(), blank=(2,)), Request()))
+    assert [bool(entry.payload) for entry in drive(scene.storage.entries(OTHER))] == [True, False, True]
+    for after in (0, 1, 2):
+        assert drive(scene.storage.entries(OTHER, after=after)) == drive(scene.inner.entries(OTHER, after=after))
 
 
 def test_the_newest_messages_are_read_without_the_log(scene: Scene) -> None:

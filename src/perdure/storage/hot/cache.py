@@ -146,9 +146,8 @@ class Cache:
         if _weight(restored) > LARGEST or not is_sound(restored):
             await self.forget(row.key)
             return False
-        member = member_of(row.key)
-        base = self._based(member, row, restored.snapshot)
-        return await self._kept(member, row.uid, [base], restored.entries, found)
+        base = self._based(member_of(row.key), row, restored.snapshot)
+        return await self._kept(row, [base], restored.entries, found)
 
     def _based(self, member: bytes, row: ThreadRow, snapshot: Snapshot | None) -> Command:
         if not _is_own(row, snapshot):
@@ -162,12 +161,12 @@ class Cache:
             return  # it was deleted meanwhile
         start, chain, rest = (0, GENESIS, entries) if after == 0 else (after, entries[0].chain, entries[1:])
         if sum(len(entry.payload or b"") for entry in rest) <= LARGEST and is_chain(row, start, chain, rest):
-            await self._kept(member_of(row.key), row.uid, [], rest, found)
+            await self._kept(row, [], rest, found)
 
-    async def _kept(
-        self, member: bytes, uid: str, commands: list[Command], entries: Sequence[Entry], found: Found
-    ) -> bool:
-        known = found.known()
+    async def _kept(self, row: ThreadRow, commands: list[Command], entries: Sequence[Entry], found: Found) -> bool:
+        known, member = found.known(), member_of(row.key)
+        # What a fork has from its parents may be emptied there, and nothing of the fork would tell.
+        entries = [entry for entry in entries if entry.version > row.parent_version]
         # What was emptied while Redis was away is whole there still, and no digest tells: all of it goes.
         emptied = any(entry.kind in _EMPTYING and entry.version not in known for entry in entries)
         known = {} if emptied else known
@@ -176,7 +175,7 @@ class Cache:
         missing = [_fuller(entry, known) for entry in entries if anew or not _has(known, entry)]
         if anew:
             commands.append(("DEL", self._keys.tail(member)))
-        return await self._push(member, uid, commands, missing)
+        return await self._push(member, row.uid, commands, missing)
 
     async def push(self, write: Write, done: Appended) -> None:
         """Keep the entries of a write that was committed, when it is known what they follow."""

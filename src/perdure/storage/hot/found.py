@@ -71,7 +71,9 @@ class Found:
         return self._known
 
     def _between(self, after: int, enough: Enough) -> list[Entry] | None:
-        """The entries after a version up to the head; None when one is missing."""
+        """The entries after a version up to the head; None when one is missing, or a parent's."""
+        if after < self.row.parent_version:
+            return None
         wanted = range(after + 1, self.row.head + 1)
         picked: dict[int, Entry] = {}
         while len(picked) < len(wanted) and self._unread:
