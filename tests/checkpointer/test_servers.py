@@ -95,6 +95,7 @@ async def test_every_key_in_redis_expires_and_names_its_thread(postgres: str, ow
                 await one.aput_checkpoint({**ALICE, "thread_id": f"conv_{number % 3}"}, state, said(str(number)))
                 await one.alist_messages({**ALICE, "thread_id": f"conv_{number % 3}"}, search=str(number))
             await one.afork({**ALICE, "thread_id": "conv_0"}, "conv_fork")
+            await one.aput_state({**ALICE, "thread_id": "conv_fork"}, AgentState(context=said("of the fork")))
             await one.aget_state({**ALICE, "thread_id": "conv_fork"})
             await one.aput_tool_result({**ALICE, "thread_id": "conv_0"}, "c", 1)
             await one.aput_cache_value("conv_cache", "k", 1)

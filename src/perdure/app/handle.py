@@ -109,18 +109,21 @@ class Handle:
     def _saw(self, saved: Saved, wanted: int | None) -> None:
         """Advance what the handle has seen, unless its write was placed after changes nobody showed it.
 
-        A thread that was deleted and made again by somebody is another one, whatever its version.
+        A thread that was deleted and made again by somebody is another one, whatever its version; one that this write
+        made is not, which expected nothing to be there.
         """
         done = saved.appended
-        if done.again or (wanted is not None and done.before != wanted) or self._uid not in (None, done.row.uid):
+        is_other = wanted != 0 and self._uid not in (None, done.row.uid)
+        if done.again or (wanted is not None and done.before != wanted) or is_other:
             return
         self._seen, self._uid = done.state_version, done.row.uid
         self._patch = NO_PATCH
         self._resolved = True
 
-    def _request(self, mark: CheckpointMark | None, key: str | None) -> Request:
+    def _request(self, mark: CheckpointMark | None, key: str | None, wanted: int | None = None) -> Request:
         checked = None if key is None else check_id(key, "the key")
-        return Request(mark=mark, key=checked, actor=self._actor, patch=self._patch, uid=self._uid)
+        uid = self._uid if wanted != 0 else None  # who expects nothing to be there means no thread that was seen
+        return Request(mark=mark, key=checked, actor=self._actor, patch=self._patch, uid=uid)
 
     def _mark(
         self, kind: str, status: str | None, note: str | None, metadata: Mapping[str, object] | None

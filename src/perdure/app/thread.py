@@ -92,7 +92,7 @@ class Thread(Running):
             _check_no_messages(messages)
             return await self._save_after(thread, state, after, mark, expected, key)
         wanted = self._expected(expected)
-        request = self._request(mark, key)
+        request = self._request(mark, key, wanted)
         if messages or also:
             request = (await self._with_messages(thread, request, messages)).with_entries(*also)
         saved = await self._parts.engine.save(thread, state, wanted, request)
@@ -151,7 +151,7 @@ class Thread(Running):
         thread = await self._found()
         mark = self._mark("manual", None, None, None) if checkpoint else None
         wanted = self._expected(expected)
-        saved = await self._parts.engine.change(thread, change, wanted, self._request(mark, key))
+        saved = await self._parts.engine.change(thread, change, wanted, self._request(mark, key, wanted))
         self._saw(saved, wanted)
         if checkpoint:
             await self._parts.look_after(thread)

@@ -276,8 +276,8 @@ class Engine:
             head = self._heads.get(key)
             if head is None or expected not in (None, head.version):  # what is known cannot be what the caller expects
                 head = await self.head(key)
-            if expected is not None and uid not in (None, head.uid):
-                raise VersionConflictError(key.id, expected, head.version)  # deleted, and made again by somebody
+            if seen is not None and uid not in (None, head.uid):
+                _check_same(key, expected, head)
             write, new = plan(head)
             try:
                 done = await self.storage.append(self._aimed(write, head, expected))
@@ -418,6 +418,14 @@ class Engine:
         """Drop what the process knows of a thread."""
         self._heads.drop(key)
         self._unseen.discard(key)
+
+
+def _check_same(key: ThreadKey, expected: int | None, head: Head) -> None:
+    """Refuse a caller that has seen another thread under this name; what commutes is right after any."""
+    if head.uid is None:
+        raise NotFoundError(f"thread {key.id!r}", "it was deleted")
+    if expected is not None:
+        raise VersionConflictError(key.id, expected, head.version)  # and made again by somebody
 
 
 def _advance(head: Head, done: Appended, new: New) -> None:
