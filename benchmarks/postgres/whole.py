@@ -103,7 +103,7 @@ def _at(bench: Bench, samples: Samples, mark: int) -> Samples:
 def _saves(bench: Bench, samples: Samples) -> None:
     over = min(_MARK, bench.scale.turns)
     here = {name: each[:over] for name, each in samples.items()}
-    name = f"whole-state save over {over} turns ÷ raw INSERT"
+    name = f"whole-state save over {over} turns ÷ raw INSERT, peers in between"
     bench.found(compared(name, "save", "raw", here, bar=_BAR, judged=over == _MARK))
     for mark in bench.scale.marks:
         name = f"whole-state save ÷ raw INSERT at {mark} turns"
