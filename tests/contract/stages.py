@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import Phase, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from perdure.storage.contract import Storage
@@ -51,6 +51,8 @@ def play(player: type[StorageMachine], plays: int, *, repeatable: bool = True, s
         stateful_step_count=STEPS,
         derandomize=repeatable,
         database=None,
+        deadline=None,  # also outside of pytest, whose profile says so
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         report_multiple_bugs=False,
         phases=(Phase.generate, Phase.shrink) if shrink else (Phase.generate,),
     )
