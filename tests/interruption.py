@@ -7,7 +7,10 @@ from typing import Any
 
 from perdure.storage.contract import Storage
 
-READS = ("thread", "seams", "records", "entries", "log", "projection", "project", "headers", "checkpoints")
+READS = (
+    *("thread", "find", "seams", "records", "entries", "log", "headers", "restore", "blobs", "forks", "derived"),
+    *("checkpoint", "checkpoints", "projection", "project", "current", "messages"),
+)
 
 
 class Interruption:

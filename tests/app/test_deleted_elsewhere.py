@@ -76,3 +76,18 @@ def test_who_expects_nothing_makes_it_again_and_goes_on(stores: tuple[Perdure, P
     thread.save({"n": 4})
     thread.update(set={"n": 5})
     assert stores[1].thread("t").load() == {"n": 5}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("again", [False, True])
+def test_a_thread_of_messages_alone_was_seen_too(stores: tuple[Perdure, Perdure], look: str, again: bool) -> None:
+    thread = stores[0].thread("t")
+    thread.add_messages("hi")
+    assert thread.load(default=None) is None
+    stores[1].thread("t").delete()
+    if again:
+        stores[1].thread("t").add_messages("another")
+    LOOKS[look](stores[0].thread("t"))
+    with pytest.raises(VersionConflictError if again else NotFoundError):
+        thread.save({"n": 1})
+    assert stores[1].thread("t").load(default=None) is None

@@ -30,6 +30,7 @@ LOOKS: dict[str, Callable[[Thread], object]] = {
     "messages": lambda thread: thread.messages(),
     "lines": lambda thread: [line.message for line in thread.message_lines()],
     "prune": lambda thread: (thread.prune(2), thread.messages())[1],
+    "latest": lambda thread: (thread.latest(), thread.messages())[1],
 }
 
 

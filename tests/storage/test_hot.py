@@ -120,6 +120,21 @@ def test_a_fork_is_served_once_it_has_a_snapshot_of_its_own(scene: Scene) -> Non
     assert (scene.heard.counts[HIT], scene.heard.counts[MISS]) == (2, 1)
 
 
+def kept(scene: Scene, key: ThreadKey) -> list[int]:
+    """The versions that Redis has of a thread."""
+    cache = drive(scene.storage._cache())
+    found = drive(cache.look(key, scene.inner.thread(key))) if cache else None
+    return sorted(found.known()) if found else []
+
+
+def test_a_fork_without_anything_of_its_own_takes_no_place(scene: Scene) -> None:
+    drive(scene.scribe.grow(THREAD, 3))
+    drive(scene.scribe.fork(THREAD, 2, OTHER))
+    scene.same_as_inner(OTHER)
+    assert kept(scene, OTHER) == []
+    assert scene.raw.zcard(scene.name("used")) == 1
+
+
 def test_what_is_emptied_in_a_parent_is_not_served_with_its_fork(scene: Scene) -> None:
     store = engine(scene.storage)
     drive(scene.scribe.append(THREAD, MESSAGE, MESSAGE))
@@ -127,6 +142,7 @@ def test_what_is_emptied_in_a_parent_is_not_served_with_its_fork(scene: Scene) -
     drive(scene.scribe.append(OTHER, MESSAGE))
     for after in (0, 1, 2):
         assert all(entry.payload for entry in drive(scene.storage.entries(OTHER, after=after)))
+    assert kept(scene, OTHER) == [3]  # of a fork only its own
     row = drive(scene.storage.thread(THREAD))
     assert row is not None
     body = encode({"id": "m", "versions": [2]})

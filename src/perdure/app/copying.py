@@ -168,6 +168,8 @@ class _Copier:
         snapshot = restored.snapshot if restored else None
         if snapshot is None or snapshot.version <= max(copy.after, made.parent_version):
             return
+        if snapshot.base:
+            return  # it came as a record; one that was made since is not of this log
         if copy.chain_at(snapshot.version) == snapshot.chain:
             await self._target.put_snapshot(made.key, made.uid, snapshot)
 

@@ -106,23 +106,23 @@ class Handle:
             raise InvalidInputError(f"expected must be a version (an int from 0 on), not {expected!r}")
         return expected
 
-    def _saw(self, saved: Saved, wanted: int | None) -> None:
+    def _saw(self, saved: Saved, wanted: int | None, *, makes: bool = False) -> None:
         """Advance what the handle has seen, unless its write was placed after changes nobody showed it.
 
-        A thread that was deleted and made again by somebody is another one, whatever its version; one that this write
-        made is not, which expected nothing to be there.
+        A thread that was deleted and made again by somebody is another one, whatever its version; who `makes` one, and
+        said so, has not seen any before.
         """
         done = saved.appended
-        is_other = wanted != 0 and self._uid not in (None, done.row.uid)
+        is_other = not makes and self._uid not in (None, done.row.uid)
         if done.again or (wanted is not None and done.before != wanted) or is_other:
             return
         self._seen, self._uid = done.state_version, done.row.uid
         self._patch = NO_PATCH
         self._resolved = True
 
-    def _request(self, mark: CheckpointMark | None, key: str | None, wanted: int | None = None) -> Request:
+    def _request(self, mark: CheckpointMark | None, key: str | None, *, makes: bool = False) -> Request:
         checked = None if key is None else check_id(key, "the key")
-        uid = self._uid if wanted != 0 else None  # who expects nothing to be there means no thread that was seen
+        uid = None if makes else self._uid
         return Request(mark=mark, key=checked, actor=self._actor, patch=self._patch, uid=uid)
 
     def _mark(

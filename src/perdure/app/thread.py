@@ -92,11 +92,11 @@ class Thread(Running):
             _check_no_messages(messages)
             return await self._save_after(thread, state, after, mark, expected, key)
         wanted = self._expected(expected)
-        request = self._request(mark, key, wanted)
+        request = self._request(mark, key, makes=expected == 0)
         if messages or also:
             request = (await self._with_messages(thread, request, messages)).with_entries(*also)
         saved = await self._parts.engine.save(thread, state, wanted, request)
-        return await self._saved(thread, saved, wanted)
+        return await self._saved(thread, saved, wanted, makes=expected == 0)
 
     async def routine(
         self,
@@ -113,8 +113,8 @@ class Thread(Running):
             return None
         return await self.save(state, kind="routine", status=status, note=note, metadata=metadata)
 
-    async def _saved(self, thread: ThreadKey, saved: Saved, wanted: int | None) -> Checkpoint:
-        self._saw(saved, wanted)
+    async def _saved(self, thread: ThreadKey, saved: Saved, wanted: int | None, *, makes: bool = False) -> Checkpoint:
+        self._saw(saved, wanted, makes=makes)
         await self._parts.look_after(thread)
         return checkpoint_of(saved, self.user)
 
@@ -150,9 +150,9 @@ class Thread(Running):
     async def _change(self, change: Change, expected: int | None, key: str | None, checkpoint: bool) -> int:
         thread = await self._found()
         mark = self._mark("manual", None, None, None) if checkpoint else None
-        wanted = self._expected(expected)
-        saved = await self._parts.engine.change(thread, change, wanted, self._request(mark, key, wanted))
-        self._saw(saved, wanted)
+        wanted, makes = self._expected(expected), expected == 0
+        saved = await self._parts.engine.change(thread, change, wanted, self._request(mark, key, makes=makes))
+        self._saw(saved, wanted, makes=makes)
         if checkpoint:
             await self._parts.look_after(thread)
         return saved.appended.version

@@ -5,8 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 
-import msgspec
-
 from perdure.checkpoints.travel import Travel
 from perdure.core.calls import LOAD, decode_outcome, told
 from perdure.core.checkpoint import MAX_LIMIT, CheckpointMark, CheckpointQuery, CheckpointRow
@@ -14,31 +12,22 @@ from perdure.core.codec import decode
 from perdure.core.cuts import state_at
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.pauses import place_of
-from perdure.core.pruning import Record, WholeLog, standing_for
+from perdure.core.pruning import WholeLog, standing_for
 from perdure.core.retention import Point
 from perdure.core.runs import CANCELLED, FINISHED
-from perdure.core.seams import Range, Rewind, Seams
+from perdure.core.seams import Range
 from perdure.core.threads import IDLE, ThreadRow
 from perdure.storage.contract import Storage
 
 
-class Log(msgspec.Struct, frozen=True, kw_only=True):
+class Log(WholeLog, frozen=True, kw_only=True):
     """Everything of a thread, its parents' part of the history included."""
 
-    row: ThreadRow
-    entries: list[Entry]
-    records: list[Record]
-    rewinds: list[Rewind]
     marks: list[CheckpointRow]  # of its own entries, oldest first
     tags: dict[str, int]
     cleared: set[str]
     forks: list[int]  # versions that forks need
-    loaded: list[int] = []  # … and that a run which is not over loaded: it does so again when it goes on
-
-    @property
-    def seams(self) -> Seams:
-        """The rewinds and the gone versions."""
-        return Seams(self.rewinds, [each.gone for each in self.records])
+    loaded: list[int]  # … and that a run which is not over loaded: it does so again when it goes on
 
     @property
     def steps(self) -> list[Range]:
@@ -115,14 +104,12 @@ async def read(storage: Storage, travel: Travel, row: ThreadRow, *, payloads: bo
     """Read a thread as it stands. Without payloads it is quick: as of the head its line names, weighing nothing."""
     whole = await (_whole(storage, row) if payloads else _light(storage, row))
     row = whole.row
-    marks = await storage.checkpoints(row.key, CheckpointQuery(limit=MAX_LIMIT))
-    own = [mark for mark in reversed(marks) if row.parent_version < mark.entry <= row.head]
     return Log(
         row=row,
         entries=whole.entries,
         records=whole.records,
         rewinds=whole.rewinds,
-        marks=own,
+        marks=[mark for mark in whole.checkpoints if row.parent_version < mark.entry <= row.head],
         tags=await travel.tags(row),
         cleared=await travel.cleared(row),
         forks=await storage.forks(row.key),
@@ -132,14 +119,16 @@ async def read(storage: Storage, travel: Travel, row: ThreadRow, *, payloads: bo
 
 async def _whole(storage: Storage, row: ThreadRow) -> WholeLog:
     """The log as it stands now; empty when the thread is gone, or is another one of its name."""
-    found = await storage.log(row.key)
+    found = await storage.log(row.key, checkpoints=True)
     return found if found is not None and found.row.uid == row.uid else WholeLog(row=row)
 
 
 async def _light(storage: Storage, row: ThreadRow) -> WholeLog:
+    """What a plan is made from. Others may write between these reads: who carries it out reads the whole log."""
     entries = await storage.headers(row.key, at=row.head, limit=MAX_LIMIT)
+    marks = await storage.checkpoints(row.key, CheckpointQuery(limit=MAX_LIMIT))
     records, seams = await storage.records(row.key), await storage.seams(row.key)
-    return WholeLog(row=row, entries=entries[::-1], records=records, rewinds=seams.rewinds)
+    return WholeLog(row=row, entries=entries[::-1], records=records, rewinds=seams.rewinds, checkpoints=marks[::-1])
 
 
 async def _loaded(storage: Storage, row: ThreadRow) -> list[int]:

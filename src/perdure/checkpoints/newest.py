@@ -8,7 +8,7 @@ import msgspec
 
 from perdure.checkpoints.engine import Engine
 from perdure.checkpoints.points import Points
-from perdure.checkpoints.reading import line_fits, read_log
+from perdure.checkpoints.reading import is_where_it_was, line_fits, read_log
 from perdure.core import indexing, said
 from perdure.core.checkpoint import Checkpoint, CheckpointQuery, CheckpointRow
 from perdure.core.codec import CannotDecode, decode_tagged
@@ -26,6 +26,11 @@ from perdure.core.verification import Damage, Finder
 from perdure.storage.contract import Storage
 
 _PAGE = 50
+_LOOKS = 5  # at a thread that others write to
+
+
+class _Moved(Exception):
+    """Something could not be read, and the thread is not where it was."""
 
 
 class Latest(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,13 +55,29 @@ class Newest:
     async def find(
         self, row: ThreadRow, *, kind: str | None = None, status: str | None = None
     ) -> tuple[CheckpointRow, list[Damage]]:
-        """The newest intact checkpoint of the lineage, with what was skipped; raise `NotFoundError` without one."""
+        """The newest intact checkpoint of the lineage, with what was skipped; raise `NotFoundError` without one.
+
+        What somebody prunes meanwhile is not damaged: a thread that has moved on is looked at anew, a few times.
+        """
+        query = CheckpointQuery(kind=kind, status=status, limit=_PAGE)
+        for _ in range(_LOOKS):
+            try:
+                return await self._found(row, query, believes=False)
+            except _Moved:
+                row = await self._storage.thread(row.key) or row
+        return await self._found(row, query, believes=True)
+
+    async def _found(
+        self, row: ThreadRow, query: CheckpointQuery, *, believes: bool
+    ) -> tuple[CheckpointRow, list[Damage]]:
         finder = Finder(row.key)
         await self._check_head(row, finder)
-        async for mark in self._listed(row, CheckpointQuery(kind=kind, status=status, limit=_PAGE)):
+        async for mark in self._listed(row, query):
             try:
                 await self._check(row, mark)
             except (DamagedError, NotFoundError) as exc:
+                if not believes and not await is_where_it_was(self._storage, row):
+                    raise _Moved from exc
                 self._skip(finder, mark, exc)
             else:
                 return mark, finder.found
@@ -113,7 +134,8 @@ class Newest:
 
     async def _before(self, key: ThreadKey, error: EntryDamagedError) -> DamagedError:
         """The newest state before a damaged entry."""
-        states = await self._points.states(key, at=error.version - 1)
+        row = await self._storage.thread(key)
+        states = await self._points.states(row, at=error.version - 1) if row else []
         if not states:
             return error
         await self._engine.at(key, states[0].version)

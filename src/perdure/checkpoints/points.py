@@ -12,10 +12,9 @@ from perdure.core.digest import body_of
 from perdure.core.entries import FAILED_KINDS, STATE_KINDS, Entry, EntryKind
 from perdure.core.errors import EntryDamagedError, NotFoundError
 from perdure.core.fold import change_of, kept_mark, mark_of
-from perdure.core.identity import ThreadKey
 from perdure.core.ports import Clock
 from perdure.core.pruning import is_blank
-from perdure.core.seams import NO_SEAMS, Range, within
+from perdure.core.seams import Range, within
 from perdure.core.threads import ThreadRow
 from perdure.storage.contract import Storage
 
@@ -62,26 +61,27 @@ class Points:
             raise EntryDamagedError(row.key.id, row.head, "is not what the directory says it is")
 
     async def states(
-        self, key: ThreadKey, at: int | None = None, until: int | None = None, limit: int = 1
+        self, row: ThreadRow, at: int | None = None, until: int | None = None, limit: int = 1
     ) -> list[Entry]:
-        """The newest entries of the lineage that changed the state and can be restored, newest first."""
-        seams = await self._storage.seams(key)
-        if seams == NO_SEAMS:
-            return await self._storage.headers(key, at=at, until=until, kinds=_STATES, limit=limit)
-        newest = await self._storage.headers(key)
-        left = seams.left(newest[0].version) if newest else []
-        found = await self._storage.headers(key, at=at, until=until, kinds=_STATES, limit=MAX_LIMIT)
+        """The newest entries of the lineage that changed the state and can be restored, newest first.
+
+        They are as of the head that the line names, whatever is written meanwhile.
+        """
+        top, seams = row.head if at is None else min(at, row.head), await self._storage.seams(row.key)
+        left = seams.left(row.head)
+        most = MAX_LIMIT if left or seams.gone else limit
+        found = await self._storage.headers(row.key, at=top, until=until, kinds=_STATES, limit=most)
         kept = (entry for entry in found if not seams.is_gone(entry.version) and not within(left, entry.version))
         return list(islice(kept, limit))
 
     async def _back(self, row: ThreadRow, steps: int) -> int:
-        found = await self.states(row.key, limit=steps)
+        found = await self.states(row, limit=steps)
         if len(found) < steps:
             raise _absent(row, f"version @-{steps}", f"its state changed {len(found)} times")
         return found[-1].version
 
     async def _until(self, row: ThreadRow, micros: int, ref: object) -> int:
-        found = await self.states(row.key, until=micros)
+        found = await self.states(row, until=micros)
         if not found:
             raise _absent(row, f"a version at {ref}", "it is older than the first state")
         return found[0].version
@@ -132,7 +132,8 @@ class Points:
 
     async def _before_error(self, row: ThreadRow) -> int:
         left = tuple((await self._storage.seams(row.key)).left(row.head))
-        found = await self._storage.headers(row.key, kinds=tuple(FAILED_KINDS), limit=MAX_LIMIT if left else 1)
+        most = MAX_LIMIT if left else 1
+        found = await self._storage.headers(row.key, at=row.head, kinds=tuple(FAILED_KINDS), limit=most)
         failed = [entry for entry in found if not within(left, entry.version)][:1]
         marked = await self._storage.checkpoints(row.key, CheckpointQuery(status=_ERROR, limit=1, left=left))
         limit = max([entry.version for entry in failed] + [mark.entry for mark in marked], default=None)
@@ -144,7 +145,7 @@ class Points:
         for mark in await self._storage.checkpoints(row.key, CheckpointQuery(limit=1000, left=left)):
             if mark.entry < limit and mark.mark.status != _ERROR:
                 return mark.version
-        states = await self.states(row.key, at=limit - 1)
+        states = await self.states(row, at=limit - 1)
         if not states:
             raise _absent(row, "a version before the newest error")
         return states[0].version

@@ -119,6 +119,7 @@ class Travel:
         return [
             _item(entry, marks.get(entry.version), rewinds.get(entry.version), within(left, entry.version))
             for entry in entries
+            if entry.version <= row.head  # as of the line that the rest was read by
         ]
 
     async def tags(self, row: ThreadRow) -> dict[str, int]:
@@ -138,7 +139,8 @@ class Travel:
         found: list[dict[str, Any]] = []
         for header in reversed(headers):
             for entry in await self._storage.entries(row.key, after=header.version - 1, limit=1):
-                found.append(decode_tagged(body_of(row.key.id, entry)))
+                if entry.chain == header.chain:  # else another thread has this name by now
+                    found.append(decode_tagged(body_of(row.key.id, entry)))
         return found
 
     async def _marks(self, row: ThreadRow) -> list[CheckpointRow]:

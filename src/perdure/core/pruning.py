@@ -13,7 +13,7 @@ from functools import cache
 import msgspec
 from msgspec import Raw
 
-from perdure.core.checkpoint import CheckpointMark
+from perdure.core.checkpoint import CheckpointMark, CheckpointRow
 from perdure.core.digest import snapshot_digest
 from perdure.core.entries import STATE_KINDS, Entry, EntryKind
 from perdure.core.envelope import EnvelopeError, unseal
@@ -76,16 +76,17 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WholeLog(msgspec.Struct, frozen=True, kw_only=True):
-    """A log as it stood at one moment, its parents' part included: its records fit its entries."""
+    """A log as it stood at one moment, its parents' part included: all of it fits together."""
 
     row: ThreadRow
     entries: list[Entry] = []
     records: list[Record] = []
     rewinds: list[Rewind] = []
+    checkpoints: list[CheckpointRow] = []  # oldest first
 
     @property
     def seams(self) -> Seams:
-        """The rewinds and the gone versions."""
+        """The rewinds and the gone versions, of a log that was read from its beginning."""
         return Seams(self.rewinds, [each.gone for each in self.records])
 
 

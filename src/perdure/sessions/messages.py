@@ -176,8 +176,6 @@ class Messages:
 
     async def _all(self, key: ThreadKey) -> list[bytes]:
         log = await self._storage.log(key, kinds=_KINDS)
-        if log is not None and log.rewinds:
-            log = await self._storage.log(key)  # a rewind may go back to an entry of any kind
         if log is None:
             return []
         following = Following(self._path, log.seams.targets())

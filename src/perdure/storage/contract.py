@@ -124,10 +124,18 @@ class Storage(Protocol):
         """Entries with payload in order of version, those of parents of a fork included; [] when there is no thread."""
         ...
 
-    async def log(self, key: ThreadKey, *, after: int = 0, kinds: Sequence[EntryKind] | None = None) -> WholeLog | None:
+    async def log(
+        self,
+        key: ThreadKey,
+        *,
+        after: int = 0,
+        kinds: Sequence[EntryKind] | None = None,
+        checkpoints: bool = False,
+    ) -> WholeLog | None:
         """The `entries` after a version, their `records`, and all rewinds, in one transaction; None without a thread.
 
-        Whoever asks for them one after the other may get entries from before a prune and records from after it.
+        Whoever asks for them one after the other may get entries from before a prune and records from after it. Where
+        there are rewinds, entries are of all kinds: one may go back to any of them. Checkpoints come when asked for.
         """
         ...
 

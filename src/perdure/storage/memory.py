@@ -9,7 +9,7 @@ from itertools import islice
 import msgspec
 
 from perdure.core import transfer
-from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, each_once, matches, without_left
+from perdure.core.checkpoint import MAX_LIMIT, CheckpointQuery, CheckpointRow, each_once, matches, without_left
 from perdure.core.derived import Derived, mended, same_line
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.errors import NotFoundError, StorageClosedError
@@ -197,14 +197,27 @@ class MemoryStorage:
             found = self._range(log, after, log.row.head) if log else []
             return [entry for entry in found if kinds is None or entry.kind in kinds][:limit]
 
-    async def log(self, key: ThreadKey, *, after: int = 0, kinds: Sequence[EntryKind] | None = None) -> WholeLog | None:
+    async def log(
+        self,
+        key: ThreadKey,
+        *,
+        after: int = 0,
+        kinds: Sequence[EntryKind] | None = None,
+        checkpoints: bool = False,
+    ) -> WholeLog | None:
         with self._open():  # which may be taken again inside
             log = self._log(key)
             if log is None:
                 return None
-            entries = await self.entries(key, after=after, kinds=kinds)
-            records = [each for each in await self.records(key) if each.version > after]
-            return WholeLog(row=log.row, entries=entries, records=records, rewinds=self._rewinds(log))
+            rewinds = self._rewinds(log)
+            marks = await self.checkpoints(key, CheckpointQuery(limit=MAX_LIMIT)) if checkpoints else []
+            return WholeLog(
+                row=log.row,
+                entries=await self.entries(key, after=after, kinds=None if rewinds else kinds),
+                records=[each for each in await self.records(key) if each.version > after],
+                rewinds=rewinds,
+                checkpoints=[mark for mark in reversed(marks) if mark.entry > after],
+            )
 
     async def headers(
         self,

@@ -25,13 +25,13 @@ async def take(
     What is written meanwhile is left out. Raises `NotFoundError`, and `EntryDamagedError` for a body that fails its
     digest; the links are checked when the copy is put.
     """
-    log = await storage.log(key, after=after)
+    log = await storage.log(key, after=after, checkpoints=True)
     if log is None:
         raise NotFoundError(f"thread {key.id!r}")
     return ThreadCopy(
         row=log.row,
         entries=log.entries,
-        checkpoints=await checkpoints_after(storage, log.row, after),
+        checkpoints=log.checkpoints,
         blobs=await _blobs(storage, key, log.entries, log.records),
         records=log.records,
         rewinds=[each for each in log.rewinds if each.entry > after],

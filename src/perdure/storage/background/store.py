@@ -267,9 +267,16 @@ class BackgroundStorage:
         await self._settled(key)
         return await self._inner.headers(key, at=at, until=until, kinds=kinds, limit=limit)
 
-    async def log(self, key: ThreadKey, *, after: int = 0, kinds: Sequence[EntryKind] | None = None) -> WholeLog | None:
+    async def log(
+        self,
+        key: ThreadKey,
+        *,
+        after: int = 0,
+        kinds: Sequence[EntryKind] | None = None,
+        checkpoints: bool = False,
+    ) -> WholeLog | None:
         await self._settled(key)
-        return await self._inner.log(key, after=after, kinds=kinds)
+        return await self._inner.log(key, after=after, kinds=kinds, checkpoints=checkpoints)
 
     async def seams(self, key: ThreadKey) -> Seams:
         await self._settled(key)

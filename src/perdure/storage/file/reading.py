@@ -112,13 +112,21 @@ def _entries(found: History, after: int, limit: int | None, kinds: Sequence[Entr
     return [entry for log, _ in pieces for entry in log.contents.entries(one for its, one in wanted if its is log)]
 
 
-def log(logs: Logs, key: ThreadKey, after: int, kinds: Sequence[EntryKind] | None) -> WholeLog | None:
+def log(
+    logs: Logs, key: ThreadKey, after: int, kinds: Sequence[EntryKind] | None, with_checkpoints: bool
+) -> WholeLog | None:
     """The log of the contract."""
     with history(logs, key) as found:
         if found is None:
             return None
-        entries = _entries(found, after, None, kinds)
-        return WholeLog(row=found.row, entries=entries, records=_records(found, after), rewinds=found.rewinds())
+        rewinds, marks = found.rewinds(), [*found.checkpoints()] if with_checkpoints else []
+        return WholeLog(
+            row=found.row,
+            entries=_entries(found, after, None, None if rewinds else kinds),
+            records=_records(found, after),
+            rewinds=rewinds,
+            checkpoints=[mark for mark in reversed(marks) if mark.entry > after],
+        )
 
 
 def headers(

@@ -89,8 +89,15 @@ class FileStorage:
     ) -> list[Entry]:
         return await self._port.run(lambda: reading.entries(self._logs, key, after, limit, kinds))
 
-    async def log(self, key: ThreadKey, *, after: int = 0, kinds: Sequence[EntryKind] | None = None) -> WholeLog | None:
-        return await self._port.run(lambda: reading.log(self._logs, key, after, kinds))
+    async def log(
+        self,
+        key: ThreadKey,
+        *,
+        after: int = 0,
+        kinds: Sequence[EntryKind] | None = None,
+        checkpoints: bool = False,
+    ) -> WholeLog | None:
+        return await self._port.run(lambda: reading.log(self._logs, key, after, kinds, checkpoints))
 
     async def headers(
         self,

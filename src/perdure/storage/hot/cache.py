@@ -147,7 +147,8 @@ class Cache:
             await self.forget(row.key)
             return False
         base = self._based(member_of(row.key), row, restored.snapshot)
-        return await self._kept(row, [base], restored.entries, found)
+        kept = await self._kept(row, [base], restored.entries, found)
+        return kept and _is_own(row, restored.snapshot)
 
     def _based(self, member: bytes, row: ThreadRow, snapshot: Snapshot | None) -> Command:
         if not _is_own(row, snapshot):
@@ -175,6 +176,9 @@ class Cache:
         missing = [_fuller(entry, known) for entry in entries if anew or not _has(known, entry)]
         if anew:
             commands.append(("DEL", self._keys.tail(member)))
+        if not entries and row.parent_uid is not None and all(command[0] == "DEL" for command in commands):
+            await self._port.run(commands)  # nothing of its own yet: it takes no place among those that are kept
+            return False
         return await self._push(member, row.uid, commands, missing)
 
     async def push(self, write: Write, done: Appended) -> None:

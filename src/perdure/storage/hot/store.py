@@ -148,8 +148,8 @@ class HotStorage:
             return None
         hit = found.entries(after)
         cache.tell(found, hit is not None)
-        if hit is not None or found.row.head - after > WINDOW:
-            return hit  # a long read of a log does not fill Redis
+        if hit is not None or found.row.head - after > WINDOW or after < found.row.parent_version:
+            return hit  # a long read of a log does not fill Redis, nor does that of a parent's
         # One more than was asked for: it shows that the first of the others follows from it.
         entries = await self._inner.entries(key, after=max(after - 1, 0))
         await cache.add(found.row, after, entries, found)
@@ -166,8 +166,15 @@ class HotStorage:
     ) -> list[Entry]:
         return await self._inner.headers(key, at=at, until=until, kinds=kinds, limit=limit)
 
-    async def log(self, key: ThreadKey, *, after: int = 0, kinds: Sequence[EntryKind] | None = None) -> WholeLog | None:
-        return await self._inner.log(key, after=after, kinds=kinds)
+    async def log(
+        self,
+        key: ThreadKey,
+        *,
+        after: int = 0,
+        kinds: Sequence[EntryKind] | None = None,
+        checkpoints: bool = False,
+    ) -> WholeLog | None:
+        return await self._inner.log(key, after=after, kinds=kinds, checkpoints=checkpoints)
 
     async def seams(self, key: ThreadKey) -> Seams:
         return await self._inner.seams(key)

@@ -8,7 +8,7 @@ from perdure.core.entries import Entry, EntryKind
 from perdure.core.errors import EntryDamagedError, StorageDamagedError
 from perdure.core.forks import needed
 from perdure.core.identity import ThreadKey
-from perdure.core.pruning import Record, WholeLog, is_blank
+from perdure.core.pruning import Record, is_blank
 from perdure.core.seams import Range, Rewind, Seams
 from perdure.core.writes import Restored, Snapshot, base_record, written_together
 from perdure.storage.lineage import Span, spans
@@ -24,12 +24,10 @@ from perdure.storage.sql.rows import (
 )
 from perdure.storage.sql.transactions import Transaction
 
-_LINES = 10_000  # of threads, in a page
-_PAGE = 200  # rows fetched at a time while a filter that only core knows thins them out
+PAGE = 200  # rows fetched at a time while a filter that only core knows thins them out
 _NEAR = 8  # … at first: what is looked for by its kind is most often among the newest
 _TOGETHER = 16  # most writes have fewer entries
-_EVERYTHING = (0, (1 << 63) - 1)
-_LAST = (1 << 62, "\U0010ffff")
+EVERYTHING = (0, (1 << 63) - 1)
 
 History = list[tuple[StoredThread, Span]]  # whose versions it is made of, the nearest first
 
@@ -138,25 +136,14 @@ async def _composed(tx: Transaction, history: History, low: int = 0) -> list[Rec
     return [record_of(row) for row in rows]
 
 
-async def log(tx: Transaction, key: ThreadKey, after: int, kinds: Sequence[EntryKind] | None) -> WholeLog | None:
-    """The log of the contract."""
-    stored = await thread(tx, key)
-    if stored is None:
-        return None
-    history = await pieces(tx, stored, stored.row.head)
-    seams = await seams_of(tx, history)
-    records = await _records(tx, history, after) if seams.gone else []
-    entries = await _entries(tx, history, after, None, kinds)
-    return WholeLog(row=stored.row, entries=entries, records=records, rewinds=seams.rewinds)
-
-
 async def records(tx: Transaction, key: ThreadKey) -> list[Record]:
     """The records of the contract."""
     stored = await thread(tx, key)
-    return await _records(tx, await pieces(tx, stored, stored.row.head)) if stored else []
+    return await records_of(tx, await pieces(tx, stored, stored.row.head)) if stored else []
 
 
-async def _records(tx: Transaction, history: History, after: int = 0) -> list[Record]:
+async def records_of(tx: Transaction, history: History, after: int = 0) -> list[Record]:
+    """What stands for pruned ranges of a history that end after a version, in order."""
     found = await _composed(tx, history, after)
     for owner, span in history:
         low = owner.row.parent_version
@@ -214,18 +201,19 @@ async def entries(
 ) -> list[Entry]:
     """The entries of the contract."""
     stored = await thread(tx, key)
-    return await _entries(tx, await pieces(tx, stored, stored.row.head), after, limit, kinds) if stored else []
+    return await entries_of(tx, await pieces(tx, stored, stored.row.head), after, limit, kinds) if stored else []
 
 
-async def _entries(
+async def entries_of(
     tx: Transaction, history: History, after: int, limit: int | None, kinds: Sequence[EntryKind] | None
 ) -> list[Entry]:
+    """The entries of a history after a version."""
     found: list[Entry] = []
     for owner, span in reversed(history):
         low = max(span.low, after)
         while low < span.high and (limit is None or len(found) < limit):
             # Not more at a time: of many rows PostgreSQL sorts all there are instead of following its index.
-            page = _PAGE if limit is None or kinds is not None else min(_PAGE, limit - len(found))
+            page = PAGE if limit is None or kinds is not None else min(PAGE, limit - len(found))
             rows = await tx.rows(tx.sql.ENTRIES, (owner.place(low), owner.place(span.high), page))
             if not rows:
                 break
@@ -247,7 +235,7 @@ async def headers(
     """The headers of the contract."""
     stored = await thread(tx, key)
     found: list[Entry] = []
-    ends, page = _EVERYTHING[1] if until is None else until, max(limit, _NEAR)
+    ends, page = EVERYTHING[1] if until is None else until, max(limit, _NEAR)
     for owner, span in await pieces(tx, stored, stored.row.head if at is None else at) if stored else []:
         high = span.high
         while high > span.low and len(found) < limit:
@@ -255,7 +243,7 @@ async def headers(
             rows = await tx.rows(tx.sql.HEADERS, (owner.place(span.low), owner.place(high), ends, most))
             if not rows:
                 break
-            page = max(limit, min(page * 4, _PAGE))
+            page = max(limit, min(page * 4, PAGE))
             high = -onwards(key, -high, 1 - rows[-1][0])
             found += [entry_of(row) for row in rows if kinds is None or row[1] in kinds]
     return found[:limit]

@@ -1,4 +1,4 @@
-"""The transactions that list: checkpoints, threads, sizes."""
+"""The transactions that list, and those that read a whole log: checkpoints, threads, sizes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,25 @@ from collections.abc import Sequence
 
 import msgspec
 
-from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, each_once, matches, without_left
+from perdure.core.checkpoint import MAX_LIMIT, CheckpointQuery, CheckpointRow, each_once, matches, without_left
+from perdure.core.entries import EntryKind
 from perdure.core.identity import ThreadKey
+from perdure.core.pruning import WholeLog
 from perdure.core.seams import Rewind
 from perdure.core.threads import ThreadQuery, ThreadRow, Which, listed
 from perdure.core.writes import Sizes
-from perdure.storage.lineage import Span
 from perdure.storage.sql.dialect import EVERYBODY, NOBODY, ONE
-from perdure.storage.sql.history import onwards, pieces, thread
+from perdure.storage.sql.history import (
+    EVERYTHING,
+    PAGE,
+    History,
+    entries_of,
+    onwards,
+    pieces,
+    records_of,
+    seams_of,
+    thread,
+)
 from perdure.storage.sql.rows import (
     VERSIONS,
     Row,
@@ -25,11 +36,26 @@ from perdure.storage.sql.statements import filters_of
 from perdure.storage.sql.transactions import Transaction
 
 _LINES = 10_000  # of threads, in a page
-_PAGE = 200  # rows fetched at a time while a filter that only core knows thins them out
-_NEAR = 8  # … at first: what is looked for by its kind is most often among the newest
-_TOGETHER = 16  # most writes have fewer entries
-_EVERYTHING = (0, (1 << 63) - 1)
 _LAST = (1 << 62, "\U0010ffff")
+
+
+async def log(
+    tx: Transaction, key: ThreadKey, after: int, kinds: Sequence[EntryKind] | None, with_checkpoints: bool
+) -> WholeLog | None:
+    """The log of the contract."""
+    stored = await thread(tx, key)
+    if stored is None:
+        return None
+    history = await pieces(tx, stored, stored.row.head)
+    seams = await seams_of(tx, history)
+    marks = await checkpoints(tx, key, CheckpointQuery(limit=MAX_LIMIT)) if with_checkpoints else []
+    return WholeLog(
+        row=stored.row,
+        entries=await entries_of(tx, history, after, None, None if seams.rewinds else kinds),
+        records=await records_of(tx, history, after) if seams.gone else [],
+        rewinds=seams.rewinds,
+        checkpoints=[mark for mark in reversed(marks) if mark.entry > after],
+    )
 
 
 async def checkpoints(tx: Transaction, key: ThreadKey, query: CheckpointQuery) -> list[CheckpointRow]:
@@ -54,7 +80,7 @@ async def checkpoints(tx: Transaction, key: ThreadKey, query: CheckpointQuery) -
     return found[: query.limit]
 
 
-async def _rewinds(tx: Transaction, history: list[tuple[StoredThread, Span]]) -> list[Rewind]:
+async def _rewinds(tx: Transaction, history: History) -> list[Rewind]:
     rows: list[Row] = []
     for owner, span in history:
         rows += await tx.rows(tx.sql.REWINDS, (owner.place(span.low), owner.place(span.high)))
@@ -67,9 +93,7 @@ async def _cursors(tx: Transaction, query: CheckpointQuery) -> list[int]:
     return [place for (place,) in rows]
 
 
-def _below(
-    history: list[tuple[StoredThread, Span]], places: list[int], query: CheckpointQuery
-) -> list[tuple[StoredThread, int, int]]:
+def _below(history: History, places: list[int], query: CheckpointQuery) -> list[tuple[StoredThread, int, int]]:
     """The row ranges to read, newest first; those newer than the cursor are left out."""
     ranges = [(owner, owner.place(0), owner.place(span.high) + 1) for owner, span in history]
     if query.before is None:
@@ -82,7 +106,7 @@ def _below(
 
 
 def _page(query: CheckpointQuery) -> int:
-    return max(_PAGE, query.limit) if query.metadata or query.left else query.limit
+    return max(PAGE, query.limit) if query.metadata or query.left else query.limit
 
 
 def _filters(query: CheckpointQuery) -> tuple[tuple[str, ...], Row]:
@@ -157,7 +181,7 @@ async def threads(tx: Transaction, query: ThreadQuery) -> list[ThreadRow]:
     """The threads of the contract."""
     found: list[ThreadRow] = []
     before = query.before or _LAST
-    page = max(_PAGE, query.limit)
+    page = max(PAGE, query.limit)
     whose, owner = whose_rows(query.user)
     while len(found) < query.limit:
         values = (query.namespace, *owner, *tx.sql.dialect.newest_before(*before), page)
@@ -216,7 +240,7 @@ async def sizes(tx: Transaction, key: ThreadKey | None, disk_bytes: int) -> Size
     if key is not None and stored is None:
         bounds = (0, 0)
     else:
-        bounds = (stored.place(0), stored.place(VERSIONS)) if stored else _EVERYTHING
+        bounds = (stored.place(0), stored.place(VERSIONS)) if stored else EVERYTHING
     lines = (stored.number, stored.number + 1) if stored else bounds
     entry_count, entry_bytes = (await tx.rows(tx.sql.ENTRY_SIZES, bounds))[0]
     snapshot_count, snapshot_bytes = (await tx.rows(tx.sql.SNAPSHOT_SIZES, bounds))[0]

@@ -81,8 +81,15 @@ class SqlStorage(ABC):
     ) -> list[Entry]:
         return await self._run.read(lambda tx: history.entries(tx, key, after, limit, kinds))
 
-    async def log(self, key: ThreadKey, *, after: int = 0, kinds: Sequence[EntryKind] | None = None) -> WholeLog | None:
-        return await self._run.read(lambda tx: history.log(tx, key, after, kinds))
+    async def log(
+        self,
+        key: ThreadKey,
+        *,
+        after: int = 0,
+        kinds: Sequence[EntryKind] | None = None,
+        checkpoints: bool = False,
+    ) -> WholeLog | None:
+        return await self._run.read(lambda tx: reading.log(tx, key, after, kinds, checkpoints))
 
     async def headers(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from perdure.core.checkpoint import CheckpointQuery
 from perdure.core.entries import EntryKind
 from perdure.core.fold import walk
 from perdure.core.pruning import WholeLog, is_blank
@@ -34,13 +35,33 @@ class WholeLogContract(Contract):
         assert whole.seams == await storage.seams(OTHER)
 
     async def test_a_whole_log_may_be_of_some_kinds_only(self, storage: Storage, scribe: Scribe) -> None:
-        await _pruned_fork(scribe)
-        kinds: tuple[EntryKind, ...] = (STATE, MESSAGE)
-        log = await storage.log(OTHER, after=2, kinds=kinds)
+        kinds: tuple[EntryKind, ...] = (STATE,)
+        await scribe.append(THREAD, STATE, MESSAGE, STATE, MESSAGE, STATE)
+        log = await storage.log(THREAD, after=2, kinds=kinds)
         assert log is not None
-        assert log.entries == await storage.entries(OTHER, after=2, kinds=kinds)
-        assert {entry.kind for entry in log.entries} == set(kinds)
-        assert log.rewinds == (await storage.seams(OTHER)).rewinds
+        assert [entry.version for entry in log.entries] == [3, 5]
+        assert log.entries == await storage.entries(THREAD, after=2, kinds=kinds)
+
+    async def test_a_whole_log_with_rewinds_is_of_all_kinds(self, storage: Storage, scribe: Scribe) -> None:
+        await _pruned_fork(scribe)
+        log = await storage.log(OTHER, kinds=(STATE,))
+        assert log is not None
+        assert log.entries == await storage.entries(OTHER)
+
+    async def test_a_whole_log_brings_its_checkpoints_when_asked(self, storage: Storage, scribe: Scribe) -> None:
+        diary = Diary(scribe)
+        for n in range(4):
+            await diary.mark(id=f"chk_{n}")
+        child = await diary.fork(3, OTHER)
+        await child.mark(id="chk_9")
+        for after in range(5):
+            log = await storage.log(OTHER, after=after, checkpoints=True)
+            assert log is not None
+            marks = (await storage.checkpoints(OTHER, CheckpointQuery(limit=99)))[::-1]
+            assert log.checkpoints == [mark for mark in marks if mark.entry > after]
+        bare = await storage.log(OTHER)
+        assert bare is not None
+        assert bare.checkpoints == []
 
     async def test_there_is_no_whole_log_without_a_thread(self, storage: Storage, scribe: Scribe) -> None:
         assert await storage.log(THREAD) is None
