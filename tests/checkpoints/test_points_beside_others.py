@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from perdure import Checkpoint
 from perdure.errors import NotFoundError, VersionConflictError
 from perdure.sync import Perdure, Thread
 from tests.interruption import Interruption
@@ -132,4 +133,41 @@ def test_a_prune_beside_one_who_makes_the_thread_again_touches_nothing(tmp_path:
                 break
             assert other.verify(restore=True).ok
             assert other.load() == {"n": 19}
+    assert at > 1
+
+
+LOOKS: dict[str, Callable[[Thread, Checkpoint], object]] = {
+    "a checkpoint": lambda thread, point: thread.load(point),
+    "a step back": lambda thread, point: thread.load("@-2"),
+    "a comparison": lambda thread, point: thread.compare(point, None),
+    "a rewind": lambda thread, point: thread.rewind(point),
+    "sizes": lambda thread, point: thread.sizes(point),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("count", [1, 6])
+def test_a_point_of_a_deleted_thread_is_not_one_of_the_next(tmp_path: Path, look: str, count: int) -> None:
+    def made_again(thread: Thread) -> None:
+        thread.delete()
+        for n in range(count):
+            thread.save({"other": n})
+
+    for at in itertools.count(1):
+        url = f"sqlite:///{tmp_path / str(at)}.db"
+        with Perdure.open(url) as ours, Perdure.open(url) as theirs:
+            other = theirs.thread("t")
+            points = [other.save({"n": n}) for n in range(1, 6)]
+            met = Interruption(ours._store._parts.storage, at, lambda other=other: made_again(other))
+            found = None
+            with suppress(NotFoundError, VersionConflictError):
+                found = LOOKS[look](ours.thread("t"), points[3])
+            if not met.acted:
+                break
+            if look == "a checkpoint":
+                assert found in (None, {"n": 4})
+            if look == "a step back" and found is not None:
+                assert found in ({"n": 4}, {"other": count - 2})
+            assert other.load() == {"other": count - 1}
+            assert other.verify(restore=True).ok
     assert at > 1

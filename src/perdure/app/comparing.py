@@ -71,7 +71,7 @@ async def _point(parts: Parts, place: Place) -> Point:
     if row is None:
         raise NotFoundError(f"thread {key.id!r}", "save or append to it first")
     version = row.head if ref is None else await parts.points.version(row, ref)
-    document = await parts.engine.at(key, version)
+    document = await parts.engine.at(key, version, row.uid)
     if document.root is None:
         raise NotFoundError(f"a state at version {version} of thread {key.id!r}")
     side = Side(

@@ -133,7 +133,7 @@ class _Copier:
         if standing is not None and await _chain(self._target, standing, row.head) == row.head_digest:
             return Copied(key=row.key, outcome=Outcome.SAME)
         if standing is None:
-            return await self._put(await self._taken(row.key), Outcome.COPIED)
+            return await self._put_anew(await self._taken(row.key))
         if await _chain(self._source, row, standing.head) == standing.head_digest:
             rest = await self._taken(row.key, standing.head, standing.head_digest)
             return await self._put(rest, Outcome.GREW)
@@ -149,7 +149,19 @@ class _Copier:
     async def _replaced(self, copy: ThreadCopy) -> Copied:
         transfer.check(copy)  # before anything is deleted for it
         await self._target.delete(copy.row.key)
-        return await self._put(copy, Outcome.COPIED)
+        return await self._put_anew(copy)
+
+    async def _put_anew(self, copy: ThreadCopy) -> Copied:
+        """Put a copy under a uid of its own: who has seen a thread that stood there must not take it for that one."""
+        row, parent = copy.row, await self._parent_of(copy.row)
+        born = msgspec.structs.replace(row, uid=self._ids.sortable(), parent_uid=parent or row.parent_uid)
+        return await self._put(msgspec.structs.replace(copy, row=born), Outcome.COPIED)
+
+    async def _parent_of(self, row: ThreadRow) -> str | None:
+        """The uid that the parent of a fork has where it goes, if it stands there by the same name."""
+        line = await self._source.line(row.parent_uid) if row.parent_uid else None
+        standing = await self._target.thread(line.key) if line else None
+        return standing.uid if standing else None
 
     async def _put(self, copy: ThreadCopy, outcome: Outcome) -> Copied:
         key, head = copy.row.key, copy.row.head

@@ -111,11 +111,12 @@ async def _add(storage: Storage, row: ThreadRow, out: _Out, port: Port) -> None:
     """Add a thread to an export; a fork that was deleted meanwhile is left out."""
     try:
         copy = await _taken(storage, row, shares=out.has(row.parent_uid))
+        # A large value that is gone is found out.
+        await Restorer(storage, Silence()).restore(copy.row.key, copy.row.head, uid=copy.row.uid)
     except NotFoundError:
         if not out.listed:
             raise
         return
-    await Restorer(storage, Silence()).restore(copy.row.key, copy.row.head)  # a large value that is gone is found out
     await port.run(lambda: out.add(copy))
 
 

@@ -89,7 +89,7 @@ class Handle:
     async def _at(self, key: ThreadKey, ref: object) -> Document:
         row = await self._row(key)
         version = await self._parts.points.version(row, ref)
-        document = await self._parts.engine.at(key, version)
+        document = await self._parts.engine.at(key, version, row.uid)
         if document.root is None:
             raise NotFoundError(f"a state at version {version} of thread {self.id!r}")
         return document

@@ -224,7 +224,7 @@ class Thread(Running):
         row = await self._row(key)
         version = row.head if ref is None else await self._parts.points.version(row, ref)
         return await weigh_thread(
-            self._parts.storage, row, version, await self._parts.engine.at(key, version), check_depth(depth)
+            self._parts.storage, row, version, await self._parts.engine.at(key, version, row.uid), check_depth(depth)
         )
 
     async def info(self) -> ThreadInfo:

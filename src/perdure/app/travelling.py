@@ -87,7 +87,7 @@ class TimeTravel(Handle):
         mark = self._mark(REWIND, None, note, {"to": version})
         mark = msgspec.structs.replace(mark, parent=await self._parts.travel.parent_of(row, version))
         wanted = self._expected(None) or row.state_version
-        saved = await self._parts.engine.rewind(row.key, version, wanted, self._request(mark, key))
+        saved = await self._parts.engine.rewind(row, version, wanted, self._request(mark, key))
         self._saw(saved, wanted)
         made = saved.appended.checkpoint
         return made.mark.id if made else None

@@ -81,9 +81,9 @@ class Engine:
         self.ids.follow(head.checkpoint)
         return head
 
-    async def at(self, key: ThreadKey, version: int) -> Document:
-        """The state at a version."""
-        return (await self._restorer.restore(key, version)).document
+    async def at(self, key: ThreadKey, version: int, uid: str | None = None) -> Document:
+        """The state at a version; raise `NotFoundError` when that is of another thread than `uid`."""
+        return (await self._restorer.restore(key, version, uid=uid)).document
 
     def walk(self, key: ThreadKey, versions: Sequence[int]) -> AsyncIterator[tuple[int, Document]]:
         """The states at several versions, which rise, each folded from the one before it (`walking`)."""
@@ -108,9 +108,10 @@ class Engine:
 
         return await self._make(key, plan, expected, expected, request.uid)
 
-    async def rewind(self, key: ThreadKey, to: int, expected: int | None, request: Request) -> Saved:
+    async def rewind(self, row: ThreadRow, to: int, expected: int | None, request: Request) -> Saved:
         """Go back to the state of a version, by an entry that leads there."""
-        goal = (await self.at(key, to)).encoded()
+        key, uid = row.key, request.uid or row.uid
+        goal = (await self.at(key, to, row.uid)).encoded()
 
         def plan(head: Head) -> tuple[Write, New]:
             ops, _ = delta(head.document, goal)
@@ -118,7 +119,7 @@ class Engine:
             write, size = self._write(key, head, kind, ops, request, ("rewind", to), back_to=to)
             return write, New(Placed(ops), Seen(), size)
 
-        return await self._make(key, plan, expected, expected, request.uid)
+        return await self._make(key, plan, expected, expected, uid)
 
     async def add(self, row: ThreadRow, kind: EntryKind, body: bytes, request: Request) -> Appended:
         """Add an entry that does not change the state."""

@@ -105,7 +105,7 @@ class Newest:
         found = said.read(row.key.id, entries, records).marks.get(mark.entry)
         if found is None or indexing.differs(row, entries[0], found, mark):
             raise CheckpointDamagedError(name, row.key.id)
-        document = await self._engine.at(row.key, mark.version)
+        document = await self._engine.at(row.key, mark.version, row.uid)
         if document.root is None:
             raise CheckpointDamagedError(name, row.key.id)
         try:

@@ -16,7 +16,7 @@ from perdure.core.cuts import Cut
 from perdure.core.digest import body_of
 from perdure.core.entries import EntryKind
 from perdure.core.envelope import unseal
-from perdure.core.errors import PlanOutdatedError
+from perdure.core.errors import NotFoundError, PlanOutdatedError, VersionConflictError
 from perdure.core.pruning import Pruning, Record, is_blank, standing_for
 from perdure.core.retention import Plan, Point
 from perdure.core.retention_policy import Retention
@@ -82,7 +82,7 @@ class Pruner:
                 return None
             try:
                 return await self._once(await read(self._storage, self._travel, now), doomed, policy, actor)
-            except PlanOutdatedError:
+            except (NotFoundError, PlanOutdatedError, VersionConflictError):  # somebody wrote to it, or deleted it
                 if left == 1:
                     raise
         return None

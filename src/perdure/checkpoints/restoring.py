@@ -23,18 +23,25 @@ class Restorer:
         self._storage = storage
         self._telemetry = telemetry
 
-    async def restore(self, key: ThreadKey, at: int | None = None, dropped: frozenset[int] = frozenset()) -> Head:
-        """The head of a thread, or its state at version `at`; an empty head when there is no thread."""
+    async def restore(
+        self, key: ThreadKey, at: int | None = None, dropped: frozenset[int] = frozenset(), uid: str | None = None
+    ) -> Head:
+        """The head of a thread, or its state at version `at`; an empty head when there is no thread.
+
+        Who found that version in a thread says in which: one that was made again has other states under its numbers.
+        """
         restored = await self._storage.restore(key, at=at)
         if restored is None:
             return Head()
+        if uid not in (None, restored.row.uid):
+            raise NotFoundError(f"thread {key.id!r}", "it was deleted, and made again")
         try:
             whole = fold.whole_of(restored.snapshot) if restored.snapshot else None
             fold.verify(restored, at)
             await self._check_place(key, restored)
         except SnapshotDamaged:
             version = await self._drop_damaged(key, restored, dropped)
-            return await self.restore(key, at, dropped | {version})
+            return await self.restore(key, at, dropped | {version}, uid)
         head = await self._start(key, restored, whole)
         try:
             found = await self._changes(key, restored)

@@ -81,7 +81,7 @@ async def _drop(keeper: Keeper, key: ThreadKey, doomed: list[Line]) -> None:
         await parts.storage.delete(key)
         return
     if left[0].version < row.state_version:
-        await parts.engine.rewind(key, left[0].version, row.state_version, Request())
+        await parts.engine.rewind(row, left[0].version, row.state_version, Request())
     points = {each.mark.id: each.version for each in rows if each.mark.id in gone}
     await parts.pruner.drop(row, points, Retention(last=1, per="thread", messages="drop"))
     await _drop_writes(keeper, key, {checkpoint_id(each) for each in gone})
