@@ -60,7 +60,7 @@ def test_a_thread_made_again_is_another_one(stores: tuple[Perdure, Perdure], wri
     stores[1].thread("t").delete()
     seen(stores[1])
     LOOKS[look](stores[0].thread("t"))
-    with pytest.raises(VersionConflictError):
+    with pytest.raises(VersionConflictError, match="deleted and made again"):
         WRITES[write](thread)
     assert stores[1].thread("t").load() == {"n": 2, "list": []}
 

@@ -142,6 +142,7 @@ LOOKS: dict[str, Callable[[Thread, Checkpoint], object]] = {
     "a comparison": lambda thread, point: thread.compare(point, None),
     "a rewind": lambda thread, point: thread.rewind(point),
     "sizes": lambda thread, point: thread.sizes(point),
+    "a save after": lambda thread, point: thread.save({"n": 9}, after=point),
 }
 
 

@@ -125,6 +125,7 @@ class Thread(Running):
         version = await self._parts.points.version(row, ref)
         parent = ref.id if isinstance(ref, Checkpoint) else await self._parts.travel.parent_of(row, version)
         request = self._request(msgspec.structs.replace(mark, parent=parent), key)
+        request = msgspec.structs.replace(request, uid=request.uid or row.uid)  # the ref is of this one
         wanted = row.state_version if expected is None else self._expected(expected)
         saved = await self._parts.engine.save(thread, state, wanted, request, after=version)
         return await self._saved(thread, saved, wanted)

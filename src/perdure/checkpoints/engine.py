@@ -30,7 +30,7 @@ from perdure.core.ports import Clock, Randomness, Telemetry
 from perdure.core.pruning import Pruning, is_blank
 from perdure.core.seen import Seen
 from perdure.core.threads import ThreadRow
-from perdure.core.writes import Appended, Blob, Snapshot, Write
+from perdure.core.writes import Appended, Blob, Snapshot, Write, made_again
 from perdure.storage.contract import Storage
 
 _LARGE_BUFFER = 64 * 1024 * 1024  # a buffer larger than this is given back
@@ -426,7 +426,7 @@ def _check_same(key: ThreadKey, expected: int | None, head: Head) -> None:
     if head.uid is None:
         raise NotFoundError(f"thread {key.id!r}", "it was deleted")
     if expected is not None:
-        raise VersionConflictError(key.id, expected, head.version)  # and made again by somebody
+        raise made_again(key, expected, head.version)
 
 
 def _advance(head: Head, done: Appended, new: New) -> None:

@@ -154,7 +154,7 @@ def admit(row: ThreadRow | None, write: Write) -> ThreadRow:
     if row is None:
         return _admit_new(write)
     if write.uid is not None and write.uid != row.uid:
-        raise VersionConflictError(write.key.id, write.expected or 0, row.state_version)
+        raise made_again(write.key, write.expected, row.state_version)
     _check_lease(row, write)
     if write.expected is not None and write.expected != row.state_version:
         raise VersionConflictError(write.key.id, write.expected, row.state_version)
@@ -180,6 +180,12 @@ def _admit_new(write: Write) -> ThreadRow:
     if write.expected or write.after_run:
         raise VersionConflictError(write.key.id, write.expected or write.after_run or 0, 0)
     return ThreadRow(key=write.key, uid=write.new_uid, created=write.micros, updated=write.micros)
+
+
+def made_again(key: ThreadKey, expected: int | None, version: int) -> VersionConflictError:
+    """The error of a caller that knows another thread of this name; its versions cannot be compared."""
+    told = f"thread {key.id!r} was deleted and made again since it was read; load it again and redo the change"
+    return VersionConflictError(key.id, expected or 0, version, told)
 
 
 def deleted(write: Write) -> NotFoundError:
