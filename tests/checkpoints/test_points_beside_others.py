@@ -172,3 +172,30 @@ def test_a_point_of_a_deleted_thread_is_not_one_of_the_next(tmp_path: Path, look
             assert other.load() == {"other": count - 1}
             assert other.verify(restore=True).ok
     assert at > 1
+
+
+NAMES: dict[str, Callable[[Thread], object]] = {
+    "checkpoint": lambda thread: thread.checkpoint("@-3"),
+    "tag": lambda thread: thread.tag("@-3", "mine"),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_point_that_is_pruned_meanwhile_is_not_named(tmp_path: Path, name: str) -> None:
+    for at in itertools.count(1):
+        url = f"sqlite:///{tmp_path / str(at)}.db"
+        with Perdure.open(url) as ours, Perdure.open(url) as theirs:
+            other = theirs.thread("t")
+            for n in range(1, 8):
+                other.save({"n": n, "text": "x" * 500})
+            met = Interruption(ours._store._parts.storage, at, lambda other=other: other.prune(1))
+            with suppress(NotFoundError):
+                NAMES[name](ours.thread("t"))
+            if not met.acted:
+                break
+            assert other.verify(restore=True).ok
+            for point in other.history():
+                assert other.load(point)["n"]
+            for version in other.tagged().values():
+                assert other.load(f"@{version}")["n"]
+    assert at > 1

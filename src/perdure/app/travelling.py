@@ -15,7 +15,6 @@ from perdure.core.entries import EntryKind
 from perdure.core.errors import InvalidInputError, NotFoundError, UnfinishedRunError
 from perdure.core.identity import ThreadKey, check_id, check_label
 from perdure.core.runs import WAKING
-from perdure.core.seams import check_there
 from perdure.core.threads import ThreadRow
 
 if TYPE_CHECKING:
@@ -109,7 +108,6 @@ class TimeTravel(Handle):
             raise NotFoundError(f"a state of thread {self.id!r}", "save one first")
         request = self._request(self._mark(kind, status, note, metadata), key)
         done = await self._parts.engine.mark(row, version, request)
-        await self._check_there(row, version)
         if done.checkpoint is None:
             raise InvalidInputError("the write this key stands for made no checkpoint")
         return done.checkpoint.public(self.user)
@@ -118,8 +116,8 @@ class TimeTravel(Handle):
         """Give a point a name (`@tag:name`), and return its version. A point with a tag is never pruned."""
         row = await self._row(await self._found())
         version = await self._parts.points.version(row, ref)
-        await self._tell(row, EntryKind.CHECKPOINT_TAGGED, {"name": check_id(name, "the tag"), "version": version})
-        await self._check_there(row, version)
+        body = {"name": check_id(name, "the tag"), "version": version}
+        await self._tell(row, EntryKind.CHECKPOINT_TAGGED, body, names=version)
         return version
 
     async def untag(self, name: str) -> None:
@@ -140,12 +138,10 @@ class TimeTravel(Handle):
         await self._parts.points.version(row, name)
         await self._tell(row, EntryKind.CHECKPOINT_CLEARED, {"id": name.removeprefix("@")})
 
-    async def _tell(self, row: ThreadRow, kind: EntryKind, body: dict[str, object]) -> None:
-        await self._parts.engine.add(row, kind, encode(body), self._request(None, None))
-
-    async def _check_there(self, row: ThreadRow, version: int) -> None:
-        """After a point was named: from now on no prune drops it, but one may have just before."""
-        check_there(row.key.id, version, (await self._parts.storage.seams(row.key)).gone)
+    async def _tell(
+        self, row: ThreadRow, kind: EntryKind, body: Mapping[str, object], names: int | None = None
+    ) -> None:
+        await self._parts.engine.add(row, kind, encode(body), self._request(None, None), names)
 
     @asynccontextmanager
     async def operation(self, name: str, *, on_failure: OnFailure = "keep") -> AsyncGenerator[Checkpoint]:

@@ -121,9 +121,11 @@ class Engine:
 
         return await self._make(key, plan, expected, expected, uid)
 
-    async def add(self, row: ThreadRow, kind: EntryKind, body: bytes, request: Request) -> Appended:
-        """Add an entry that does not change the state."""
-        return await self._added(row, kind, body, request, None)
+    async def add(
+        self, row: ThreadRow, kind: EntryKind, body: bytes, request: Request, names: int | None = None
+    ) -> Appended:
+        """Add an entry that does not change the state; a version that it `names` has to be there."""
+        return await self._added(row, kind, body, request, None, names=names)
 
     def entry(self, kind: EntryKind, body: bytes, actor: str | None) -> NewEntry:
         """An entry with this body, packed where that saves the storage room."""
@@ -168,7 +170,7 @@ class Engine:
     async def mark(self, row: ThreadRow, version: int, request: Request) -> Appended:
         """Make a checkpoint of a version that is there already."""
         mark = msgspec.structs.replace(self._marked(request) or CheckpointMark(id="", kind=""), version=version)
-        return await self._added(row, EntryKind.CHECKPOINT_SAVED, encode_body(mark), request, mark)
+        return await self._added(row, EntryKind.CHECKPOINT_SAVED, encode_body(mark), request, mark, names=version)
 
     async def prune(
         self, row: ThreadRow, body: bytes, pruning: Pruning, large: tuple[Blob, ...], request: Request
@@ -189,6 +191,7 @@ class Engine:
         mark: CheckpointMark | None,
         pruning: Pruning | None = None,
         large: tuple[Blob, ...] = (),
+        names: int | None = None,
     ) -> Appended:
         asked = [kind, mark.version, *request.asked()] if mark else [kind, body]
         write = Write(
@@ -205,6 +208,7 @@ class Engine:
             patch=request.patch,
             blobs=large,
             pruning=pruning,
+            names=names,
         )
         return await self.storage.append(write)
 

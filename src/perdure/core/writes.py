@@ -67,12 +67,18 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
     patch: ThreadPatch = NO_PATCH
     blobs: tuple[Blob, ...] = ()  # to insert, or to touch where they are there already
     back_to: int | None = None  # a rewind: the version its last entry goes back to
+    names: int | None = None  # a version that a checkpoint or a tag of it is of
     pruning: Pruning | None = None  # what is dropped in the same transaction
 
     @property
     def is_plain(self) -> bool:
         """Whether it only adds: nothing of the log is left behind or dropped by it."""
-        return self.back_to is None and self.pruning is None
+        return self.goal is None and self.pruning is None
+
+    @property
+    def goal(self) -> int | None:
+        """The version whose state has to be there."""
+        return self.names if self.back_to is None else self.back_to
 
     @property
     def patches(self) -> bool:

@@ -87,10 +87,11 @@ class Storage(Protocol):
         In this order: a key that stands already answers `again` (another request: `KeyReusedError`); a write id that
         stands after `since` (or after `expected` when that conflicts) answers `again`; then `core.writes.admit`
         decides: `NotFoundError` (deleted; also when `new_uid` is that of a deleted thread which forks still need, and
-        when `back_to` was pruned), `LeaseLostError`, `LeaseHeldError`, `VersionConflictError` (another thread, state
-        or newest run than the caller knows: of two runs that are started at one moment one stands). With `pruning`,
-        `core.pruning.check_current` may raise `PlanOutdatedError`; then its records are put, the payloads it names
-        become empty, checkpoint rows and derived snapshots inside its ranges go. Headers, keys and write ids stay.
+        when `back_to` or `names` was pruned), `LeaseLostError`, `LeaseHeldError`, `VersionConflictError` (another
+        thread, state or newest run than the caller knows: of two runs that are started at one moment one stands). With
+        `pruning`, `core.pruning.check_current` may raise `PlanOutdatedError`; then its records are put, the payloads
+        it names become empty, checkpoint rows and derived snapshots inside its ranges go. Headers, keys and write ids
+        stay.
         """
         ...
 

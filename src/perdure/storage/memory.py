@@ -113,8 +113,8 @@ class MemoryStorage:
             before = admit(log.row if log else None, write)
             if log is not None and write.pruning is not None:
                 self._check_current(log, write.pruning)
-            if log is not None and write.back_to is not None:
-                check_there(write.key.id, write.back_to, [record.gone for record in self._all_records(log)])
+            if log is not None and write.goal is not None:
+                check_there(write.key.id, write.goal, [record.gone for record in self._all_records(log)])
             after, entries = stamped(before, write)
             log = log or self._make(before)
             return self._commit(log, write, before, after, entries)

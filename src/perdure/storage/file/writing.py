@@ -94,9 +94,9 @@ def _append(log: Log, blobs: Blobs, logs: Logs, write: Write, stack: ExitStack) 
     plan = write.pruning if log.index.lines else None  # a thread that is just made has nothing to lose
     if plan is not None:
         pruning.check(logs, log, plan)
-    past = ancestry(logs, log, stack) if write.back_to is not None else None  # held until the rewind is written
-    if past is not None and write.back_to is not None:
-        check_there(write.key.id, write.back_to, past.gone())
+    past = ancestry(logs, log, stack) if write.goal is not None else None  # held until the entry is written
+    if past is not None and write.goal is not None:
+        check_there(write.key.id, write.goal, past.gone())
     after, entries = stamped(before, write)
     mark = checkpoint_row(before, after, write.checkpoint) if write.checkpoint else None
     line = _line(log, write, after, entries, mark_of(mark) if mark else None)

@@ -18,9 +18,9 @@ async def check_plan(tx: Transaction, stored: StoredThread, pruning: Pruning) ->
 
 
 async def check_goal(tx: Transaction, stored: StoredThread, version: int) -> None:
-    """Raise `NotFoundError` when a rewind goes back to a version that was pruned; the thread's line is locked.
+    """Raise `NotFoundError` when a version that is gone back to, or named, was pruned; the thread's line is locked.
 
-    Where it is a parent's, that is held too until the rewind is written: a prune could come between, and miss it.
+    Where it is a parent's, that is held too until the entry is written: a prune could come between, and miss it.
     """
     if version < stored.row.parent_version:
         await lineage(tx, stored, lock=True)

@@ -58,8 +58,8 @@ async def append_slowly(tx: Transaction, write: Write) -> Answer:
     before = admit(stored.row if stored else None, write)
     if stored is not None and write.pruning is not None:
         await check_plan(tx, stored, write.pruning)
-    if stored is not None and write.back_to is not None:
-        await check_goal(tx, stored, write.back_to)
+    if stored is not None and write.goal is not None:
+        await check_goal(tx, stored, write.goal)
     after, entries = stamped(before, write)
     number = stored.number if stored else await make_thread(tx, after, write)
     mark = checkpoint_row(before, after, write.checkpoint) if write.checkpoint else None

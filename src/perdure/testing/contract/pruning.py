@@ -7,14 +7,14 @@ import pytest
 
 from perdure.core.checkpoint import CheckpointQuery
 from perdure.core.digest import GENESIS, verify_links
-from perdure.core.errors import KeyReusedError
+from perdure.core.errors import KeyReusedError, NotFoundError
 from perdure.core.pruning import BLANK
 from perdure.core.seams import Range, Rewind, Seams
 from perdure.storage.contract import Storage
 from perdure.testing.contract.prunes import derived, planned, prune, said, without
 from perdure.testing.contract.rewinding import PRUNED, Diary, folded
 from perdure.testing.contract.running import Contract, Place
-from perdure.testing.scribe import OTHER, THREAD, Scribe, blob_of
+from perdure.testing.scribe import MESSAGE, OTHER, THREAD, Scribe, blob_of
 
 ALL = CheckpointQuery(limit=1000)
 REQUEST = b"r" * 32
@@ -87,6 +87,18 @@ class PruneContract(Contract):
         await diary.add()
         await prune(diary, (1, 4))
         assert await diary.told(storage) == without(diary, 2, 3)
+
+    async def test_a_version_that_is_gone_cannot_be_named(self, storage: Storage, scribe: Scribe, place: Place) -> None:
+        diary = Diary(scribe)
+        await diary.add(5)
+        await prune(diary, (1, 4))
+        storage = await place.reopen(storage)
+        for version in (2, 3):
+            with pytest.raises(NotFoundError):
+                await storage.append(scribe.write(THREAD, MESSAGE, names=version))
+        for version in (1, 4, 5):
+            await storage.append(scribe.write(THREAD, MESSAGE, names=version))
+        assert len(await storage.entries(THREAD)) == 9
 
     async def test_what_comes_after_a_version_is_given_with_its_records(self, storage: Storage, scribe: Scribe) -> None:
         diary = Diary(scribe)
