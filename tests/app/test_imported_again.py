@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from perdure.app.copying import Outcome, copy_threads
 from perdure.errors import VersionConflictError
+from perdure.storage.drive import drive
 from perdure.sync import Perdure, Thread
+from tests.interruption import Interruption
 
 WRITES: dict[str, Callable[[Thread], object]] = {
     "save": lambda thread: thread.save({"n": 9}),
@@ -80,3 +84,24 @@ def test_forks_share_their_past_where_they_go(ours: Perdure, tmp_path: Path) -> 
             assert fork.load() == ours.thread("fork").load()
             assert weight(fork) < weight(other.thread("t")) / 4
             ours.thread("fork").append("l", "more")
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+def test_a_copy_beside_a_prune_is_whole(tmp_path: Path, keep: int) -> None:
+    for at in itertools.count(1):
+        url, target = f"sqlite:///{tmp_path / str(at)}.db", f"sqlite:///{tmp_path / f'{at} copied'}.db"
+        with Perdure.open(url) as source, Perdure.open(url) as other, Perdure.open(target) as copied:
+            pruned = other.thread("t", user="")
+            for n in range(1, 8):
+                pruned.save({"n": n, "text": "x" * 500 * n})
+            storage, there = source._store._parts.storage, copied._store._parts.storage
+            source.threads()
+            copied.threads()
+            met = Interruption(storage, at, lambda pruned=pruned: pruned.prune(keep))
+            (done,) = drive(copy_threads(storage, there))
+            if not met.acted:
+                break
+            if done.outcome is Outcome.COPIED:
+                assert copied.thread("t", user="").load() == {"n": 7, "text": "x" * 3500}
+                assert copied.verify(restore=True).ok
+    assert at > 1
