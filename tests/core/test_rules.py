@@ -38,6 +38,16 @@ def test_ids_of_one_maker_sort_even_when_the_clock_stands_still_or_goes_back() -
     assert made == sorted(set(made))
 
 
+def test_ids_follow_one_that_another_clock_made() -> None:
+    maker = IdMaker(ManualClock(), SeededRandomness(1))
+    for known in ("chk_" + "y" + "z" * 25, "chk_" + "z" * 26, "chk_" + "z" + "y" * 25, "chk_short", None):
+        maker.follow(known)
+    made = [maker.checkpoint() for _ in range(100)]
+    assert made == sorted(set(made))
+    assert made[0] == "chk_" + "z" + "0" * 25  # right after the last that anybody's clock may have made
+    assert all(len(each) == 30 for each in made)
+
+
 def test_ids_of_two_processes_do_not_meet() -> None:
     runs = [subprocess.Popen([sys.executable, "-c", _MAKE_IDS], stdout=subprocess.PIPE, text=True) for _ in range(2)]
     made = [line for run in runs for line in run.communicate()[0].split()]

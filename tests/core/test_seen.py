@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from perdure.core import seen as seen_module
 from perdure.core.codec import decode, encode
-from perdure.core.delta import Altered, Grown, changes, delta
+from perdure.core.delta import Altered, Grown, delta, placed
 from perdure.core.document import Document
 from perdure.core.errors import UnsupportedValueError
 from perdure.core.leaves import PlainItems
@@ -226,10 +226,13 @@ def test_saves_of_a_state_that_changes_anywhere_are_followed_exactly(seed: int) 
     document, seen = Document(), Seen()
     for _ in range(8):
         new, after = seen.encoded(state, BUFFER)
-        ops = changes(document, new)
+        change = placed(document, new)
         del new
         if chance.random() < 0.8:
-            document.apply(ops)
+            folded = Document.of(document.encoded()) if document.root is not None else Document()
+            folded.apply(change.ops)
+            change.apply(document)
+            assert folded.encoded() == document.encoded()
             seen = after.settled()
             assert repr(_in_order(decode(document.encoded()))) == repr(_in_order(decode(encode(state))))
         if chance.random() < 0.2:
@@ -251,7 +254,7 @@ def test_what_is_changed_while_it_is_encoded_is_found_by_the_next_save(monkeypat
     def saved() -> None:
         nonlocal seen
         new, after = _encoded(seen, state)
-        document.apply(changes(document, new))
+        placed(document, new).apply(document)
         seen = after.settled()
 
     def encode_late(value: Any, **where: Any) -> bytes:

@@ -115,7 +115,8 @@ class Thread(Running):
 
     async def _saved(self, thread: ThreadKey, saved: Saved, wanted: int | None, *, makes: bool = False) -> Checkpoint:
         self._saw(saved, wanted, makes=makes)
-        await self._parts.look_after(thread)
+        if self._parts.retention is not None:
+            await self._parts.look_after(thread)
         return checkpoint_of(saved, self.user)
 
     async def _save_after(

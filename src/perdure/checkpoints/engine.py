@@ -12,12 +12,12 @@ from perdure.checkpoints.requests import Request, Saved
 from perdure.checkpoints.restoring import Restorer
 from perdure.checkpoints.walking import walk
 from perdure.core import blobs, snapshots
-from perdure.core.changes import Change, Placed
+from perdure.core.changes import Change
 from perdure.core.checkpoint import CheckpointMark
 from perdure.core.codec import encode
-from perdure.core.delta import changes, delta
+from perdure.core.delta import delta, placed
 from perdure.core.digest import digest_of, snapshot_digest
-from perdure.core.document import Document
+from perdure.core.document import Document, Placed
 from perdure.core.entries import EntryKind, NewEntry
 from perdure.core.envelope import seal, seal_packed, seal_record
 from perdure.core.errors import NotFoundError, PerdureError, StorageBusyError, VersionConflictError
@@ -102,9 +102,9 @@ class Engine:
         kind = EntryKind.STATE_SAVED if after is None else EntryKind.THREAD_REWOUND
 
         def plan(head: Head) -> tuple[Write, New]:
-            ops, seen = self._difference(head, state)
-            write, size = self._write(key, head, kind, ops, request, asked, back_to=after)
-            return write, New(Placed(ops), seen, size)
+            change, seen = self._difference(head, state)
+            write, size = self._write(key, head, kind, change.ops, request, asked, back_to=after)
+            return write, New(change, seen, size)
 
         return await self._make(key, plan, expected, expected, request.uid)
 
@@ -295,14 +295,15 @@ class Engine:
                     raise
                 await self.head(key)
             else:
-                await self._settle(key, head, done, new, write)
+                if self._settle(key, head, done, new, write):
+                    await self._snapshot(key, head)
                 return Saved(done)
         raise StorageBusyError(f"thread {key.id!r}", f"other writers were first {_REBASES} times")
 
-    def _difference(self, head: Head, state: object) -> tuple[list[Op], Seen]:
+    def _difference(self, head: Head, state: object) -> tuple[Placed, Seen]:
         """Find the change from a head to a state, through one buffer that all saves share."""
         new, seen = head.seen.encoded(state, self._taken_buffer())
-        return changes(head.document, new), seen
+        return placed(head.document, new), seen
 
     def _aimed(self, write: Write, head: Head, expected: int | None) -> Write:
         """The write as it may be made: what was found against another state than the caller's must never be written.
@@ -352,21 +353,20 @@ class Engine:
         )
         return write, len(body)
 
-    async def _settle(self, key: ThreadKey, head: Head, done: Appended, new: New, write: Write) -> None:
-        """After the acknowledgement: remember the new head, tell, and write a snapshot where one is due."""
+    def _settle(self, key: ThreadKey, head: Head, done: Appended, new: New, write: Write) -> bool:
+        """After the acknowledgement: tell, remember the new head, and return whether a snapshot is due."""
         self._tell(key, done, write)
         if done.again:
-            return
+            return False
         if head.version != write.expected or head.uid != write.uid:
-            return  # somebody read our entry back already and advanced the head
+            return False  # somebody read our entry back already and advanced the head
         try:
             _advance(head, done, new)
         except BaseException:  # a Ctrl-C halfway: the change may stand in the document, and would be applied again
             self.forget(key)
             raise
         self._heads.put(key, head)
-        if head.since > snapshots.SMALLEST and self._is_due(head):
-            await self._snapshot(key, head)
+        return head.since > snapshots.SMALLEST and self._is_due(head)
 
     async def snapshot(self, key: ThreadKey) -> None:
         """Write a whole state of the newest version beside the log, where one is due."""

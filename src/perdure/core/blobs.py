@@ -15,7 +15,6 @@ from perdure.core.digest import digest_of
 from perdure.core.document import Node, Opened, opened
 from perdure.core.envelope import EnvelopeError, seal_packed, unseal
 from perdure.core.errors import BlobDamagedError
-from perdure.core.ops import size_of
 from perdure.core.writes import Blob
 
 LIMIT = 64 * 1024
@@ -36,7 +35,7 @@ def extract(data: bytes) -> tuple[bytes, list[Blob]]:
 def may_have_large(node: Node) -> bool:
     """A look at sizes alone: a long list of short items is not taken apart for nothing."""
     if type(node) is Raw:
-        inside = opened(node) if size_of(node) > LIMIT else None
+        inside = opened(node) if len(node) > LIMIT else None
         return inside is not None and (inside is node or may_have_large(inside))
     inside = node.fields if type(node) is Opened else node
     return any(map(may_have_large, inside.values() if type(inside) is dict else inside))

@@ -12,38 +12,13 @@ from msgspec import Raw
 
 from perdure.core import steps
 from perdure.core.codec import encode
-from perdure.core.document import Document, Opened, measure, opened
+from perdure.core.document import Document, Edit, Opened, Placed, opened
 from perdure.core.errors import InvalidInputError, InvalidPathError
-from perdure.core.ops import Append, Delete, Op, Ops, Set, Splice, Truncate, size_of
+from perdure.core.ops import Append, Delete, Op, Ops, Set, Splice, Truncate
 from perdure.core.steps import Path, Step, show
 
-Edit = tuple[Any, Any, Any]  # (dict, key, encoded value) or (list, None, encoded items)
 _NIL = b"\xc0"
 _EMPTY_DICT = Raw(b"\x80")
-
-
-class Placed:
-    """A change fitted to one document: its operations and, where they are simple, the very places they touch."""
-
-    __slots__ = ("_edits", "ops")
-
-    def __init__(self, ops: list[Op], edits: list[Edit] | None = None) -> None:
-        self.ops = ops
-        self._edits = edits
-
-    def apply(self, document: Document) -> None:
-        """Make the change, once it is stored. The document must not have changed since it was placed."""
-        if self._edits is None:
-            document.apply(self.ops)
-            return
-        for inside, step, value in self._edits:
-            if step is None:
-                inside.extend(value)
-                document.grow(sum(map(size_of, value)))
-            else:
-                old = inside.get(step)
-                document.grow(size_of(value) - (0 if old is None else measure(old)))
-                inside[step] = value
 
 
 class Change:

@@ -14,7 +14,6 @@ from msgspec import Raw
 
 from perdure.core.align import Pair, common_ends, gaps, longest
 from perdure.core.document import Opened, opened
-from perdure.core.ops import size_of
 
 _CELLS = 1024  # comparisons of items with each other in one gap
 _ALIKE = 0.5
@@ -108,8 +107,8 @@ def _by_long_field(old: Items, new: Items) -> list[Pair]:
 
 def _long_key(item: Raw) -> object:
     look = _look(item)
-    name = max(look.fields, key=lambda name: size_of(look.fields[name]), default=None)
-    if name is None or size_of(look.fields[name]) < max(_TEXT, size_of(item) // 2):
+    name = max(look.fields, key=lambda name: len(look.fields[name]), default=None)
+    if name is None or len(look.fields[name]) < max(_TEXT, len(item) // 2):
         return object()
     return look.kind, look.id, name, bytes(look.fields[name])
 
@@ -157,16 +156,16 @@ def _likeness(one: _Look, other: _Look) -> float:
         return 0.0
     left, right = one.fields, other.fields
     if not left or not right:
-        return 2 * _shared(one.raw, other.raw) / (size_of(one.raw) + size_of(other.raw))
+        return 2 * _shared(one.raw, other.raw) / (len(one.raw) + len(other.raw))
     same = sum(_shared(value, right[name]) for name, value in left.items() if name in right)
-    return 2 * same / sum(map(size_of, (*left.values(), *right.values())))
+    return 2 * same / sum(map(len, (*left.values(), *right.values())))
 
 
 def _shared(one: Raw, other: Raw) -> int:
     """How many bytes two values have in common at their start and at their end."""
     if one == other:
-        return size_of(one)
-    if max(size_of(one), size_of(other)) < _TEXT:
+        return len(one)
+    if max(len(one), len(other)) < _TEXT:
         return 0
     left, right = _content(one), _content(other)
     start = _prefix(left, right)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from threading import local
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -15,16 +14,15 @@ __all__ = ["pack", "zstd"]
 _LEVEL = 1  # what lower ones leave is up to twice as much, and is unpacked hardly faster
 
 
+_free: list[zstd.ZstdCompressor] = []  # making one takes as long as packing a message
+
+
 def pack(body: bytes | bytearray) -> bytes:
     """Compress to one frame that says how long its content is."""
-    return _kept.packer.compress(body, zstd.ZstdCompressor.FLUSH_FRAME)
-
-
-class _Kept(local):
-    """Kept, since making one takes as long as packing a message; of each thread, so that a fork finds none in use."""
-
-    def __init__(self) -> None:
-        self.packer = zstd.ZstdCompressor(level=_LEVEL)
-
-
-_kept = _Kept()
+    try:
+        packer = _free.pop()  # so that it is nobody else's meanwhile, and a fork finds none in use
+    except IndexError:
+        packer = zstd.ZstdCompressor(level=_LEVEL)
+    packed = packer.compress(body, zstd.ZstdCompressor.FLUSH_FRAME)
+    _free.append(packer)
+    return packed

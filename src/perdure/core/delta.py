@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Raw
 
 from perdure.core import align
-from perdure.core.document import Document, Node, Opened, closed, measure, opened
-from perdure.core.ops import Append, Delete, Op, Set, Splice, Truncate, size_of, weight
+from perdure.core.document import Document, Edit, Node, Opened, Placed, closed, measure, opened
+from perdure.core.ops import Append, Delete, Op, Set, Splice, Truncate, weight
 from perdure.core.steps import Path, show
 
 _CONTAINERS = (dict, list, Opened)
@@ -43,19 +43,51 @@ def delta(old: Document, new: Any, *, shortest: bool = True) -> tuple[list[Op], 
     root = Raw(new) if isinstance(new, bytes) else new
     if old.root is None:
         whole = closed(root).copy()
-        return [Set((), whole)], Document(whole, size_of(whole))
+        return [Set((), whole)], Document(whole, len(whole))
     node = finder.compare(old.root, root, ())
     return finder.ops, Document(node, max(old.size + finder.growth, 1))
 
 
-def changes(old: Document, new: Any) -> list[Op]:
-    """The operations of `delta` alone: a long list that grew is not copied for the document they lead to."""
+def placed(old: Document, new: Any) -> Placed:
+    """The change of `delta`, to be made in place: a long list that grew is not copied for the document it leads to."""
     if old.root is None:
-        return delta(old, new)[0]
+        return Placed(delta(old, new)[0])
     old.root = opened(old.root)  # for the next time
+    return _placed_quickly(old.root, new) or Placed(_changes(old.root, new))
+
+
+def _changes(root: Node, new: Any) -> list[Op]:
     finder = _Finder(shortest=True, builds=False)
-    finder.compare(old.root, new, ())
+    finder.compare(root, new, ())
     return finder.ops
+
+
+def _placed_quickly(root: Node, new: Any) -> Placed | None:
+    """The common case, where lists grew, flat dicts have other values and nothing else changed; None for any other."""
+    if type(root) is not dict or type(new) is not dict or root.keys() != new.keys():
+        return None
+    ops: list[Op] = []
+    edits: list[Edit] = []
+    for key, value in new.items():
+        found = _edits(root, key, value)
+        if found is None:
+            return None
+        edits += found
+        ops += [Append((key,), part) if step is None else Set((key, step), part) for _, step, part in found]
+    return Placed(ops, edits)
+
+
+def _edits(root: dict[str, Node], key: str, new: Any) -> list[Edit] | None:
+    old = root[key]
+    if type(new) is Raw:
+        return [] if type(old) is Raw and old == new else None
+    if type(old) is Raw:
+        old = root[key] = opened(old)
+    if type(new) is Grown and type(old) is list and len(old) == new.kept:
+        return [(old, None, new.tail)] if new.tail else []
+    if type(new) is Altered and type(old) is dict:
+        return [(old, name, part) for name, part in new.values.items() if old[name] != part]
+    return None
 
 
 class _Finder:
@@ -90,7 +122,7 @@ class _Finder:
         mark, growth = len(self.ops), self.growth
         node = way(before, after, path)
         parts = len(self.ops) - mark
-        if self._shortest and parts > 1 and type(new) is Raw and sum(map(weight, self.ops[mark:])) > size_of(new):
+        if self._shortest and parts > 1 and type(new) is Raw and sum(map(weight, self.ops[mark:])) > len(new):
             del self.ops[mark:]
             self.growth = growth
             return self._set(before, new, path)
@@ -100,7 +132,7 @@ class _Finder:
         kept = new.copy()
         self.ops.append(Set(path, kept))
         if self._builds:
-            self.growth += size_of(kept) - measure(old)
+            self.growth += len(kept) - measure(old)
         return kept
 
     def _dict(self, before: dict[str, Node], after: dict[str, Node], path: Path) -> dict[str, Node]:
@@ -143,7 +175,7 @@ class _Finder:
         self.ops.append(Append(path, kept))
         if not self._builds:
             return before
-        self.growth += sum(map(size_of, kept))
+        self.growth += sum(map(len, kept))
         return before + kept
 
     def _list(self, before: list[Node], after: list[Raw], path: Path) -> list[Node]:
@@ -182,7 +214,7 @@ class _Finder:
         else:
             self.ops.append(Splice(path, at, len(old), new))
         if self._builds:
-            self.growth += sum(map(size_of, new)) - sum(map(size_of, old))
+            self.growth += sum(map(len, new)) - sum(map(len, old))
         return new
 
     def _spliced(self, old: list[Raw], new: list[Raw], pairs: list[align.Pair], start: int, path: Path) -> list[Node]:

@@ -16,7 +16,7 @@ from msgspec.msgpack import Ext
 
 from perdure.core import zoo
 from perdure.core.codec import decode, decode_each
-from perdure.core.ops import Append, Delete, Op, Ops, Set, Truncate, size_of, weight
+from perdure.core.ops import Append, Delete, Op, Ops, Set, Truncate, weight
 from perdure.core.steps import Path, Step, show
 
 
@@ -29,12 +29,14 @@ class Opened(msgspec.Struct):
 
 
 Node = Any  # Raw | dict[str, Node] | list[Node] | Opened | Missing
+Edit = tuple[Any, Any, Any]  # (dict, key, encoded value) or (list, None, encoded items)
 
 _encode = msgspec.msgpack.Encoder().encode
 _open_dict = msgspec.msgpack.Decoder(dict[str, Raw]).decode
 _open_list = msgspec.msgpack.Decoder(list[Raw]).decode
 _open_object = msgspec.msgpack.Decoder(tuple[str, int, dict[str, Raw]]).decode
 _open_ext = msgspec.msgpack.Decoder(Ext).decode
+_EMPTY = Raw(b"")
 _EXT_HEADS = {0xC7: 2, 0xC8: 3, 0xC9: 5, 0xD4: 1, 0xD5: 1, 0xD6: 1, 0xD7: 1, 0xD8: 1}  # head byte → offset of the code
 
 
@@ -85,7 +87,7 @@ def _values(nodes: Collection[Node]) -> list[Any]:
 def measure(node: Node) -> int:
     """About how many bytes a node takes when encoded."""
     if type(node) is Raw:
-        return size_of(node)
+        return len(node)
     if type(node) is Opened:
         return measure(node.fields)
     if type(node) is dict:
@@ -131,7 +133,7 @@ class Document:
         if self.root is None:
             return Raw(b"\xc0")
         self.root = closed(self.root)
-        self._size = size_of(self.root)
+        self._size = len(self.root)
         return self.root
 
     def apply(self, ops: Ops) -> None:
@@ -187,7 +189,7 @@ class Document:
     def _cut(self, items: list[Node], start: int, stop: int | None, new: list[Raw]) -> None:
         if start > len(items) or (stop is not None and stop > len(items)):
             raise DoesNotFit(f"the list has only {len(items)} items")
-        self.grow(sum(map(size_of, new)) - sum(map(measure, items[start:stop])))
+        self.grow(sum(map(len, new)) - sum(map(measure, items[start:stop])))
         items[start:stop] = new
 
     def grow(self, by: int) -> None:
@@ -197,13 +199,13 @@ class Document:
 
     def _set(self, op: Set) -> None:
         if not op.path:
-            self.root, self._size = op.value, size_of(op.value)
+            self.root, self._size = op.value, len(op.value)
             return
         inside, step = self._inside(op.path[:-1]), op.path[-1]
         is_there = _has(inside, step)
         if not is_there and not (type(inside) is dict and isinstance(step, str)):
             raise DoesNotFit(f"{show(op.path)} cannot be set")
-        self.grow(size_of(op.value) - (measure(inside[step]) if is_there else 0))
+        self.grow(len(op.value) - (measure(inside[step]) if is_there else 0))
         inside[step] = op.value
 
     def _delete(self, op: Delete) -> None:
@@ -241,3 +243,29 @@ def _has(inside: Any, step: Step) -> bool:
     if type(inside) is dict:
         return step in inside
     return type(inside) is list and isinstance(step, int) and 0 <= step < len(inside)
+
+
+class Placed:
+    """A change fitted to one document: its operations and, where they are simple, the very places they touch."""
+
+    __slots__ = ("_edits", "ops")
+
+    def __init__(self, ops: list[Op], edits: list[Edit] | None = None) -> None:
+        self.ops = ops
+        self._edits = edits
+
+    def apply(self, document: Document) -> None:
+        """Make the change, once it is stored. The document must not have changed since it was placed."""
+        if self._edits is None:
+            document.apply(self.ops)
+            return
+        grown = 0
+        for inside, step, value in self._edits:
+            if step is None:
+                inside.extend(value)
+                grown += sum(map(len, value))
+            else:
+                old = inside.get(step, _EMPTY)
+                grown += len(value) - (len(old) if type(old) is Raw else measure(old))
+                inside[step] = value
+        document.grow(grown)

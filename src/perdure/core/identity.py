@@ -41,7 +41,11 @@ def check_id(value: object, what: str) -> str:
         raise InvalidIdError(what, f"is a {type(value).__name__}, not a str")
     if not value:
         raise InvalidIdError(what, "is empty")
-    return _check_text(value, what)
+    if len(value) > MAX_ID:
+        raise InvalidIdError(what, f"has {len(value)} characters")
+    if not value.isascii() or "\0" in value:
+        _check_text(value, what)
+    return value
 
 
 def check_namespace(value: object) -> str:
@@ -67,11 +71,8 @@ def check_label(value: object, what: str) -> str | None:
     return value
 
 
-def _check_text(value: str, what: str) -> str:
-    if len(value) > MAX_ID:
-        raise InvalidIdError(what, f"has {len(value)} characters")
+def _check_text(value: str, what: str) -> None:
     if "\0" in value:
         raise InvalidIdError(what, "holds a NUL character")
-    if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
+    if any("\ud800" <= char <= "\udfff" for char in value):
         raise InvalidIdError(what, "holds a lone surrogate")
-    return value

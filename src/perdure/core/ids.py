@@ -6,13 +6,14 @@ from perdure.core.ports import Clock, Randomness
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's: no i, l, o, u to misread
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
-_RANDOM_BITS = 76
-_TIME_BITS = 54  # microseconds until the year 2540
-_CHARS = (_TIME_BITS + _RANDOM_BITS) // 5
+_SHIFTS = (50, 40, 30, 20, 10, 0)  # of the pairs of the first twelve
+_FIRST, _CHARS = 12, 26
+_NEVER = _ALPHABET[-1]  # what an id of the last years begins with: nobody's clock, and soon there is nothing after it
+_LETTERS = bytes(ord(_ALPHABET[byte % 32]) for byte in range(256))  # five random bits of each byte
 
 
 class IdMaker:
-    """Makes ids that sort by time: 54 bits of microseconds, then 76 random bits.
+    """Makes ids that sort by time: 54 bits of microseconds, until the year 2540, then 76 random bits.
 
     Two ids of one maker always sort in the order they were made, even when the clock stands still or jumps back.
     """
@@ -20,7 +21,7 @@ class IdMaker:
     def __init__(self, clock: Clock, randomness: Randomness) -> None:
         self._clock = clock
         self._randomness = randomness
-        self._last = 0
+        self._last = ""
 
     def checkpoint(self) -> str:
         """Return a new checkpoint id: `chk_` and 26 characters."""
@@ -29,27 +30,21 @@ class IdMaker:
     def follow(self, known: str | None) -> None:
         """Make ids that sort after this one too, which another process may have made by another clock."""
         digits = (known or "").removeprefix("chk_")
-        if len(digits) == _CHARS and not set(digits) - set(_ALPHABET):
-            self._last = max(self._last, _decode(digits))
+        if len(digits) == _CHARS and digits < _NEVER and not set(digits) - set(_ALPHABET):
+            self._last = max(self._last, digits)
 
     def sortable(self) -> str:
         """Return 26 characters that sort after every earlier id of this maker."""
-        noise = int.from_bytes(self._randomness.bytes(10), "big") >> (80 - _RANDOM_BITS)
-        fresh = (self._clock.now() << _RANDOM_BITS) | noise
-        self._last = fresh if fresh > self._last else self._last + 1
-        return _encode(self._last)
+        noise = self._randomness.bytes(1 + _CHARS - _FIRST)
+        begin = (self._clock.now() << 6) | (noise[0] & 63)
+        pairs = [_PAIRS[begin >> shift & 1023] for shift in _SHIFTS]
+        fresh = "".join(pairs) + noise[1:].translate(_LETTERS).decode()
+        self._last = fresh if fresh > self._last else _after(self._last)
+        return self._last
 
 
-def _decode(text: str) -> int:
-    value = 0
-    for char in text:
-        value = value * 32 + _ALPHABET.index(char)
-    return value
-
-
-def _encode(value: int) -> str:
-    pairs: list[str] = []
-    for _ in range(_CHARS // 2):
-        pairs.append(_PAIRS[value & 1023])
-        value >>= 10
-    return "".join(reversed(pairs))
+def _after(text: str) -> str:
+    """The next one of as many characters."""
+    kept = text.rstrip(_ALPHABET[-1])
+    following = _ALPHABET[_ALPHABET.index(kept[-1]) + 1]
+    return (kept[:-1] + following).ljust(len(text), _ALPHABET[0])

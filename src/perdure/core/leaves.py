@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from gc import get_referents
-from itertools import chain, islice
-from operator import is_
+from itertools import chain, compress, islice
+from operator import is_, is_not
 from typing import Any
 
 from perdure.core.plain import LEAVES, MAX_DEPTH
@@ -22,6 +22,7 @@ _PLAIN = LEAVES | _CONTAINERS
 _WIDE = 8  # a dict of fewer keys is encoded sooner than it is compared
 _FEW = 4  # one of so many values may be another: above that, storing the whole dict may be shorter
 _values_of = dict[str, Any].values
+_each_of = chain[Any].from_iterable
 
 
 class Level:
@@ -32,9 +33,9 @@ class Level:
     def __init__(self, containers: list[Any], dicts: list[Any], lists: list[Any]) -> None:
         self.containers, self.dicts, self.lists = containers, dicts, lists
         self.sizes = list(map(len, containers))
-        self.keys: list[Any] = list(_keys_in(dicts))
+        self.keys: list[Any] = list(_each_of(dicts))
         self.values: list[Any] = list(_values_in(dicts))
-        self.items: list[Any] = list(chain.from_iterable(lists))
+        self.items: list[Any] = list(_each_of(lists))
         self.told = False
 
     def remembered(self) -> Level:
@@ -43,8 +44,9 @@ class Level:
         The collector tells what dicts hold in a quarter of the time: the values alone, where all keys are exact strs.
         Where it tells anything else of any of them (of an object's dict it may tell nothing), it is not asked.
         """
-        each = list(map(len, map(get_referents, self.dicts)))
-        self.told = each == list(map(len, self.dicts)) and _identical(get_referents(*self.dicts), self.values)
+        self.told = _identical(get_referents(*self.dicts), self.values) and (
+            len(self.dicts) == 1 or list(map(len, map(get_referents, self.dicts))) == list(map(len, self.dicts))
+        )
         return self
 
     @classmethod
@@ -74,15 +76,15 @@ class Level:
         return (
             list(map(len, self.containers)) == self.sizes
             and (self._tells_the_same() if self.told else self._holds_the_same())
-            and all(map(is_, chain.from_iterable(self.lists), self.items))
+            and all(map(is_, _each_of(self.lists), self.items))
         )
 
     def _tells_the_same(self) -> bool:
         # In this order: once the values alone are told, all keys are exact strs, and equal ones are the same.
-        return _identical(get_referents(*self.dicts), self.values) and list(_keys_in(self.dicts)) == self.keys
+        return _identical(get_referents(*self.dicts), self.values) and list(_each_of(self.dicts)) == self.keys
 
     def _holds_the_same(self) -> bool:
-        keys, values = _keys_in(self.dicts), _values_in(self.dicts)
+        keys, values = _each_of(self.dicts), _values_in(self.dicts)
         return all(map(is_, keys, self.keys)) and all(map(is_, values, self.values))
 
     def below(self) -> list[Any] | None:
@@ -101,7 +103,7 @@ class Level:
             return self.values or self.items
         values, items = iter(self.values), iter(self.items)
         both = zip(self.containers, self.sizes, strict=True)
-        return chain.from_iterable(islice(values if type(each) is dict else items, size) for each, size in both)
+        return _each_of(islice(values if type(each) is dict else items, size) for each, size in both)
 
     def same_as(self, other: Level, deepest: bool) -> bool:
         """Whether keys and leaves are the same objects; containers inside are compared a level deeper."""
@@ -141,7 +143,7 @@ class PlainItems:
         """Whether `items` begin with exactly the remembered ones."""
         if len(items) < self.count:
             return False
-        if all(map(is_, self._levels[0].containers, items)) and all(level.is_unchanged() for level in self._levels):
+        if all(map(is_, self._levels[0].containers, items)) and all(map(Level.is_unchanged, self._levels)):
             return True
         return self._likely(items[0]) and self._are_alike(items[: self.count])
 
@@ -199,8 +201,7 @@ class FlatDict:
         if type(value) is not dict or set(map(type, value)) != _STR or list(value) != self._keys:
             return None
         values = list(value.values())
-        both = zip(self._keys, values, self._values, strict=False)
-        changed = {key: now for key, now, then in both if now is not then}
+        changed = dict(compress(zip(self._keys, values, strict=False), map(is_not, values, self._values)))
         if len(changed) * _FEW > len(self._keys) or len(values) != len(self._keys):
             return None
         if not changed:
@@ -208,12 +209,8 @@ class FlatDict:
         return changed, FlatDict(self._keys, values) if set(map(type, changed.values())) <= LEAVES else None
 
 
-def _keys_in(dicts: list[Any]) -> chain[Any]:
-    return chain.from_iterable(dicts)
-
-
 def _values_in(dicts: list[Any]) -> chain[Any]:
-    return chain.from_iterable(map(_values_of, dicts))
+    return _each_of(map(_values_of, dicts))
 
 
 def _same_leaves(one: list[Any], other: list[Any]) -> bool:

@@ -62,12 +62,7 @@ def weight(op: Op) -> int:
     for step in op.path:
         overhead += len(step) + 1 if isinstance(step, str) else 3
     if isinstance(op, Set):
-        return overhead + size_of(op.value)
+        return overhead + len(op.value)
     if isinstance(op, (Append, Splice)):
-        return overhead + sum(map(size_of, op.items))
+        return overhead + sum(map(len, op.items))
     return overhead
-
-
-def size_of(raw: Raw) -> int:
-    """The length of an encoded value."""
-    return memoryview(raw).nbytes

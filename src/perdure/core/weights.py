@@ -17,7 +17,6 @@ from perdure.core import zoo
 from perdure.core.codec import CannotDecode, decode_tagged
 from perdure.core.document import Opened, opened
 from perdure.core.errors import InvalidInputError
-from perdure.core.ops import size_of
 from perdure.core.steps import Path, show
 from perdure.core.writes import Sizes
 
@@ -102,7 +101,7 @@ class StoreSizes(Sizes, frozen=True, kw_only=True):
 def weigh(encoded: bytes | Raw, depth: int = 2) -> Weight:
     """Weigh an encoded state, and what is inside it down to `depth`."""
     root = Raw(encoded)
-    whole = size_of(root)
+    whole = len(root)
     return _Scales(max(whole, 1)).weigh("", whole, [((), root)], check_depth(depth))
 
 
@@ -133,7 +132,7 @@ class _Scales:
             bytes=size,
             share=size / self._whole,
             count=len(values),
-            average=round(sum(size_of(value) for _, value in values) / max(len(values), 1)),
+            average=round(sum(len(value) for _, value in values) / max(len(values), 1)),
             largest=_largest(values) if is_list or len(values) > 1 else None,
             inside=tuple(inside[:SHOWN]),
             others=len(inside[SHOWN:]),
@@ -151,7 +150,7 @@ class _Scales:
             yield self.weigh(f"{path}{show((name,))}".removeprefix("."), sizes[name], same, depth)
         lists = [value for value, items in zip(values, parts, strict=True) if isinstance(items, list)]
         if lists:
-            yield self.weigh(path, sum(size_of(value) for _, value in lists), lists, depth)
+            yield self.weigh(path, sum(len(value) for _, value in lists), lists, depth)
 
 
 def _items(values: Iterable[Value], parts: Iterable[Parts]) -> Iterator[Value]:
@@ -162,8 +161,8 @@ def _items(values: Iterable[Value], parts: Iterable[Parts]) -> Iterator[Value]:
 def _largest(values: Sequence[Value]) -> Largest | None:
     if not values:
         return None
-    at, value = max(values, key=lambda each: size_of(each[1]))
-    return Largest(show(at).removeprefix("."), size_of(value))
+    at, value = max(values, key=lambda each: len(each[1]))
+    return Largest(show(at).removeprefix("."), len(value))
 
 
 def _parts(value: Raw) -> Parts:
@@ -185,12 +184,12 @@ def _extension(value: Raw) -> Parts:
     if found.code == zoo.RECORD:
         return _keys(_open_record(found.data)[1])
     if found.code == zoo.MAPPING:
-        return {_name(key): (size_of(key) + size_of(item), item) for key, item in _open_pairs(found.data)}
+        return {_name(key): (len(key) + len(item), item) for key, item in _open_pairs(found.data)}
     return None
 
 
 def _keys(fields: dict[str, Raw]) -> dict[str, tuple[int, Raw]]:
-    return {key: (len(_encode(key)) + size_of(value), value) for key, value in fields.items()}
+    return {key: (len(_encode(key)) + len(value), value) for key, value in fields.items()}
 
 
 def _name(key: Raw) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import takewhile
+from operator import attrgetter
 from typing import Protocol
 
 import msgspec
@@ -24,6 +25,8 @@ from perdure.core.errors import (
 from perdure.core.identity import ThreadKey
 from perdure.core.pruning import Pruning, Record
 from perdure.core.threads import NO_PATCH, Lease, ThreadPatch, ThreadRow, patched
+
+_kind = attrgetter("kind")
 
 
 class Header(Protocol):
@@ -73,7 +76,7 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_plain(self) -> bool:
         """Whether it only adds: nothing of the log is left behind or dropped by it."""
-        return self.goal is None and self.pruning is None
+        return self.names is None and self.back_to is None and self.pruning is None
 
     @property
     def goal(self) -> int | None:
@@ -88,7 +91,7 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def changes_state(self) -> bool:
         """Whether any of its entries has a delta."""
-        return not STATE_KINDS.isdisjoint([entry.kind for entry in self.entries])
+        return not STATE_KINDS.isdisjoint(map(_kind, self.entries))
 
 
 class Appended(msgspec.Struct, frozen=True, kw_only=True):
@@ -328,7 +331,7 @@ _WAKING = frozenset(
 
 def wakes(write: Write) -> bool:
     """Whether somebody may wait for this write: an answer, a signal, the begin or end of a run, a timer."""
-    return write.patch.wake_at is not None or not _WAKING.isdisjoint([entry.kind for entry in write.entries])
+    return write.patch.wake_at is not None or not _WAKING.isdisjoint(map(_kind, write.entries))
 
 
 def written_together(standing: Iterable[Header]) -> list[Header]:

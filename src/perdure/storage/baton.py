@@ -47,9 +47,12 @@ class Baton:
 
     def lay_down(self) -> int:
         """Let it go wholly, and return how many times this thread held it."""
-        depth = self._depth if self._holder == threading.get_ident() else 0
+        if self._holder != threading.get_ident():
+            return 0
+        depth, self._depth, self._holder = self._depth, 0, None
         for _ in range(depth):
-            self.__exit__()
+            _HELD.batons.remove(self)
+            self._lock.release()
         return depth
 
     def take_up(self, depth: int) -> None:

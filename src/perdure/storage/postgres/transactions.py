@@ -88,16 +88,9 @@ class PostgresPort:
 
         return await self._lent(slowly)
 
-    async def save(self, statement: str, values: Row) -> list[Row]:
+    def save(self, statement: str, values: Row) -> Awaitable[list[Row]]:
         """Run one statement that is its own transaction."""
-
-        async def alone(wire: Wire) -> list[Row]:
-            try:
-                return await wire.rows(statement, values)
-            except Exception as exc:
-                raise self._in_doubt(exc, None) from exc
-
-        return await self._lent(alone)
+        return self._lent(lambda wire: wire.rows(statement, values), self._in_doubt)
 
     def _on(self, wire: Wire) -> PostgresTransaction:
         return PostgresTransaction(wire, self.sql, self._options)
@@ -116,12 +109,14 @@ class PostgresPort:
             raise self._in_doubt(exc, value) from exc
         return value
 
-    def _in_doubt(self, exc: Exception, value: Any) -> BaseException:
+    def _in_doubt(self, exc: BaseException, value: Any = None) -> BaseException:
         """A connection that is lost during a commit leaves open whether it was made."""
         error = translated(self.place, exc)
         return CommitUnknown(self.place, error.reason, value) if isinstance(error, ServerGone) else error
 
-    async def _lent(self, use: Callable[[Wire], Awaitable[T]]) -> T:
+    async def _lent(
+        self, use: Callable[[Wire], Awaitable[T]], told: Callable[[BaseException], BaseException] | None = None
+    ) -> T:
         check_usable(self.place, self._pid, self._closed)
         with self._waiting(), self._outage:
             wire = self._pool.at_hand() or await self._get()
@@ -131,7 +126,7 @@ class PostgresPort:
                 return await use(wire)
             except Exception as exc:
                 await self._note(wire, exc)
-                raise self._told(exc) from exc
+                raise (told or self._told)(exc) from exc
             except BaseException:
                 with suppress(Exception):
                     await wire.discard()  # cancelled halfway: what it would answer next is anybody's guess
