@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 from tests.contract.backends import BACKENDS
 from tests.mutants import core_rules, prunes, storages
-from tests.mutants.one_statement import ON_ANY_LINE, ON_KNOWN_LINES
+from tests.mutants.one_statement import ANY_HEAD, ON_ANY_LINE, ON_KNOWN_LINES, ON_TOLD_LINES, any_time
 from tests.mutants.planting import Plant
 
 CONTRACT = "tests/contract/test_contract.py"
 DAMAGE = "tests/contract/test_damage.py"
 CONTINUING = "tests/storage/test_sqlite_continuing.py"
 MYSQL = "tests/storage/test_mysql.py"
+POSTGRES_TIME = "tests/storage/test_postgres_time.py"
 DURABLE = "tests/contract/test_durable.py"
 ANSWERS = "tests/crash/test_lost_answers.py"
 POWER = "tests/storage/test_file_power_loss.py"
@@ -80,6 +81,8 @@ IN_STORAGES: dict[str, Fault] = {
     "another head is moved: known line of sqlite": Fault(
         storages.known_line_is_any_line("head", "head_digest"), "", CONTINUING
     ),
+    "another head is moved: known line and time": Fault(ANY_HEAD, "restored", POSTGRES_TIME),
+    "any time is taken: known line and time": Fault(any_time, "clock_jumps", POSTGRES_TIME),
     "another head is moved: known line of mysql": Fault(
         storages.known_line_is_any_line_of_mysql("head", "head_digest"),
         "moved_is_read_again or reaches_the_server",
@@ -194,6 +197,10 @@ FAULTS: dict[str, Fault] = {
     },
     **{f"{name}: known line of sqlite": _on("sqlite", *fault) for name, fault in ON_KNOWN_SQLITE_LINES.items()},
     **{f"{name}: known line of mysql": _on("mysql", *fault) for name, fault in ON_KNOWN_MYSQL_LINES.items()},
-    **{f"{name}: known line": _on("postgres", *fault) for name, fault in ON_KNOWN_LINES.items()},
+    **{
+        f"{name}: known line": _on("postgres", plant, f"({words}) and async")  # which has the server compute
+        for name, (plant, words) in ON_KNOWN_LINES.items()
+    },
+    **{f"{name}: known line and time": _on("postgres", *fault) for name, fault in ON_TOLD_LINES.items()},
     **{f"{name}: any line": _on("postgres", *fault) for name, fault in ON_ANY_LINE.items()},
 }

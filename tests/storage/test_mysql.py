@@ -21,9 +21,10 @@ from perdure.core.errors import (
 from perdure.core.identity import ThreadKey
 from perdure.core.threads import ThreadPatch, ThreadQuery
 from perdure.storage.drive import drive
-from perdure.storage.mysql import server_time, wires
+from perdure.storage.mysql import wires
 from perdure.storage.mysql.literals import literal, spelled
 from perdure.storage.mysql.store import MysqlStorage
+from perdure.storage.sql import server_time
 from perdure.storage.sql.transactions import TryAgain
 from perdure.testing.clock import ManualClock
 from perdure.testing.contract import Mode

@@ -300,6 +300,13 @@ def accepted(before: ThreadRow, after: ThreadRow, mark: CheckpointRow | None) ->
     return Appended(row=after, version=after.head, state_version=changed, before=before.state_version, checkpoint=mark)
 
 
+def foreseen(row: ThreadRow, write: Write) -> tuple[Appended, list[Entry]]:
+    """The answer to a write that is made on top of this line, and its entries."""
+    after, entries = stamped(row, write)
+    mark = checkpoint_row(row, after, write.checkpoint) if write.checkpoint else None
+    return accepted(row, after, mark), entries
+
+
 def found_again(row: ThreadRow, standing: Iterable[Header], mark_at: Callable[[int], CheckpointRow | None]) -> Appended:
     """The answer to a write that stands already. `standing` are the log's headers from its first entry on.
 

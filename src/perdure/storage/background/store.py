@@ -29,10 +29,8 @@ from perdure.core.writes import (
     Sizes,
     Snapshot,
     Write,
-    accepted,
     admit,
-    checkpoint_row,
-    stamped,
+    foreseen,
 )
 from perdure.storage.background.backlog import Backlog
 from perdure.storage.background.errors import BrokenPromise, broken_promises
@@ -429,7 +427,4 @@ def _is_plain(write: Write) -> bool:
 
 def _judged(line: ThreadRow, write: Write) -> Appended:
     """The answer to a write on this line, or the refusal: by the same rules that the storage follows later."""
-    before = admit(line, write)
-    after, _ = stamped(before, write)
-    mark = checkpoint_row(before, after, write.checkpoint) if write.checkpoint else None
-    return accepted(before, after, mark)
+    return foreseen(admit(line, write), write)[0]

@@ -18,14 +18,14 @@ from typing import Any
 
 from perdure.core.entries import Entry
 from perdure.core.threads import ThreadRow
-from perdure.core.writes import Write, accepted, at_moment, checkpoint_row, continues, stamped
+from perdure.core.writes import Write, at_moment, continues, foreseen
 from perdure.storage.mysql.dialect import SERVER_NOW
 from perdure.storage.mysql.errors import Missed
 from perdure.storage.mysql.literals import spelled
 from perdure.storage.mysql.phrases import MOST, Phrase
-from perdure.storage.mysql.server_time import BEHIND, ServerTime
 from perdure.storage.mysql.transactions import MysqlPort
 from perdure.storage.sql.rows import StoredThread, checkpoint_values, entry_values, metadata_text, tags_text
+from perdure.storage.sql.server_time import BEHIND, ServerTime
 from perdure.storage.sql.statements import ENTRY_COLUMNS, Statements
 from perdure.storage.sql.writing import Answer
 
@@ -55,16 +55,16 @@ class Continuing:
         now = write.micros if self._time is None else self._time.now()
         if known is None or now is None or not self._fits(write, known.row, now):
             return None
-        after, entries = stamped(known.row, at_moment(write, now))
-        mark = checkpoint_row(known.row, after, write.checkpoint) if write.checkpoint else None
-        phrases = [self._moved(known, after), *self._added(known, entries)]
+        answer, entries = foreseen(known.row, at_moment(write, now))
+        mark = answer.checkpoint
+        phrases = [self._moved(known, answer.row), *self._added(known, entries)]
         if mark is not None:
             phrases.append((self._mark, checkpoint_values(known.number, known.place(mark.entry), mark)))
         try:
             await self._port.save([spelled(*phrase) for phrase in phrases], results=False)
         except Missed:
             return None
-        return accepted(known.row, after, mark), known.number
+        return answer, known.number
 
     def _fits(self, write: Write, line: ThreadRow, now: int) -> bool:
         went_back = self._time is not None and line.updated - now >= BEHIND  # its clock: until it has come up again

@@ -14,13 +14,13 @@ from perdure.storage.mysql.dialect import DISK_BYTES, SERVER_NOW
 from perdure.storage.mysql.errors import cause, of_job
 from perdure.storage.mysql.literals import spelled
 from perdure.storage.mysql.ports import Pool
-from perdure.storage.mysql.server_time import ServerTime
 from perdure.storage.mysql.wires import Result, Wire
 from perdure.storage.ports import check_usable
 from perdure.storage.sql.filling import fill_in_batches
 from perdure.storage.sql.retrying import Outage, Retrying
 from perdure.storage.sql.rows import Row
 from perdure.storage.sql.schema import TABLES
+from perdure.storage.sql.server_time import ServerTime
 from perdure.storage.sql.statements import Statements
 from perdure.storage.sql.transactions import CommitUnknown, Job, ServerGone, T
 

@@ -5,6 +5,7 @@ but the end of a lease can have changed, and the answer is the entry or nothing.
 
     moved ──> marked, added
 
+The server computes time and digests, and tells its time by the answer: who knows that continues by `continuing`.
 Otherwise the line is locked and judged first:
 
     line ──> judged ──> moved ──> added, marked
@@ -32,9 +33,9 @@ from perdure.core.writes import Appended, Write, checkpoint_row, continues, wake
 from perdure.storage.sql.rows import Row, StoredThread, thread_of
 from perdure.storage.sql.statements import Statements
 
-SERVER_NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+SERVER_NOW = "(date_part('epoch', clock_timestamp()) * 1000000)::bigint"
 # The same in all places of a statement. One that waited for another writer finds the head moved, and is made anew.
-STATEMENT_NOW = "(extract(epoch FROM statement_timestamp()) * 1000000)::bigint"
+STATEMENT_NOW = "(date_part('epoch', statement_timestamp()) * 1000000)::bigint"
 
 _MOVE = """WITH moved AS (
   UPDATE {thread} AS line SET
@@ -86,7 +87,7 @@ _MARK = """, marked AS (
   SELECT m."row" * 4294967296 + m.head, :mark, m."row", coalesce(:mark_version, m.head), :mark_kind, :mark_status,
     :mark_note, :mark_agent, :mark_metadata, {parent}, m.updated_at FROM moved AS m{judged}
 )"""
-_USED = """EXISTS (SELECT 1 FROM {entry} AS e WHERE (e."row" >> 32) = line."row" AND e.idem_key = :key)"""
+USED = """EXISTS (SELECT 1 FROM {entry} AS e WHERE (e."row" >> 32) = line."row" AND e.idem_key = :key)"""
 
 _WITH_JUDGED = ", judged AS j"
 _JUDGED_LINE = ("j.head_digest", "j.head", "j.moment")
@@ -142,7 +143,7 @@ class Saving:
             "last": ":mark" if has_mark else "last_checkpoint",
             "lease": f"greatest(lease_until, {self._until.format(now=now)})" if in_run else "lease_until",
             "free": "lease_owner IS NOT NULL" if in_run else "lease_owner IS NULL",
-            "unused": f" AND NOT {_USED.format(**self._tables)}" if has_key else "",
+            "unused": f" AND NOT {USED.format(**self._tables)}" if has_key else "",
             "state_version": f"head + {count}" if changes else "head_state_version",
         }
         chain = _chain("head_digest", "head", moment, count)
@@ -158,7 +159,7 @@ class Saving:
             "now": self._now,
             "last": ":mark" if has_mark else "j.last_checkpoint",
             "until": self._until.format(now="j.now"),
-            "used": f"\n    WHEN {_USED.format(**self._tables)} THEN 'again'" if has_key else "",
+            "used": f"\n    WHEN {USED.format(**self._tables)} THEN 'again'" if has_key else "",
         }
         judged = _JUDGE.format(**self._tables, **parts, count=count, chain=_chain(*_JUDGED_LINE, count))
         parent = {"parent": "coalesce(:mark_parent, j.last_checkpoint)", "judged": _WITH_JUDGED}
@@ -176,6 +177,17 @@ class Saving:
             parts = {"key": key, "chain": chain, "judged": "" if at == count else judged, "schema": ENTRY_SCHEMA}
             texts.append(_ADD.format(**self._tables, **parts, at=at, after=count - at))
         return texts
+
+    def to_move(self, write: Write, known: StoredThread) -> tuple[str, Row]:
+        """The statement that moves a known line, and its values."""
+        in_run, has_key, has_mark = write.epoch is not None, write.idem_key is not None, write.checkpoint is not None
+        statement = self.move(in_run, has_key, has_mark, write.changes_state, len(write.entries))
+        return statement.text, statement.values(values_of(write, known))
+
+    def to_judge(self, write: Write) -> tuple[str, Row]:
+        """The statement that judges a write, and its values."""
+        statement = self.judge(write.idem_key is not None, write.checkpoint is not None, len(write.entries))
+        return statement.text, statement.values(values_of(write, None))
 
     def moved(self, write: Write, known: StoredThread, row: Row) -> Appended:
         """The answer to a write that moved the head of a known line."""

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from time import monotonic
 from typing import Literal
 
 from perdure.core.errors import NotAStorageError
 from perdure.core.identity import ThreadKey
 from perdure.core.ports import Silence, Telemetry
-from perdure.core.writes import Snapshot, Write, wakes
+from perdure.core.writes import Appended, Snapshot, Write, wakes
 from perdure.storage.baton import Baton
 from perdure.storage.contract import Migrate, Schema, Watch
+from perdure.storage.postgres.continuing import Continuing, Foreseen
 from perdure.storage.postgres.dialect import dialect
 from perdure.storage.postgres.options import Options, check, place_of
 from perdure.storage.postgres.ports import pool_for
-from perdure.storage.postgres.saving import Saving, values_of
+from perdure.storage.postgres.saving import Saving
 from perdure.storage.postgres.snapshots import Snapshots
 from perdure.storage.postgres.transactions import PostgresPort
 from perdure.storage.postgres.watching import Announcer, Listening
@@ -54,6 +56,7 @@ class PostgresStorage(SqlStorage):
         port = PostgresPort(pool, place, self._sql, self._options, baton, told)
         super().__init__(port, retry_seconds=self._options.retry_seconds)
         self._saving = Saving(self._sql, server_time=self._options.server_time)
+        self._continuing = Continuing(self._sql, port.time)
         self._snapshots = Snapshots(self._sql)
         self._announcer = Announcer(self._options.schema)
         self._listening = Listening(url, mode, self._options, told)
@@ -121,18 +124,33 @@ class PostgresStorage(SqlStorage):
 
     async def _save_quickly(self, write: Write, known: StoredThread | None) -> Answer | None:
         """The save in one statement; None when it was refused."""
-        has_key, has_mark, count = write.idem_key is not None, write.checkpoint is not None, len(write.entries)
         if known is not None and self._saving.fits_known(write, known):
-            in_run, changes = write.epoch is not None, write.changes_state
-            statement = self._saving.move(in_run, has_key, has_mark, changes, count)
-            rows = await self._port.save(statement.text, statement.values(values_of(write, known)))
-            if rows:
-                return self._saving.moved(write, known, rows[0]), known.number
+            moved = await self._moved(write, known)
+            if moved is not None:
+                return moved, known.number
         if not self._saving.happens_once(write):
             return None
-        statement = self._saving.judge(has_key, has_mark, count)
-        rows = await self._port.save(statement.text, statement.values(values_of(write, None)))
+        rows = await self._port.save(lambda: self._saving.to_judge(write))
         return self._saving.judged(write, rows[0]) if rows else None
+
+    async def _moved(self, write: Write, known: StoredThread) -> Appended | None:
+        """The answer to a write that moved the head of the known line; None when that is another one by now."""
+        sent: Foreseen | None = None
+        asked, time = 0.0, self._port.time
+
+        def statement() -> tuple[str, Row]:
+            nonlocal sent, asked
+            sent, asked = self._continuing.foreseen(write, known), monotonic()
+            return (sent.text, sent.values) if sent else self._saving.to_move(write, known)
+
+        rows = await self._port.save(statement)
+        if sent is not None:
+            if not rows and time is not None:
+                time.doubt()  # perhaps its clock says otherwise
+            return sent.answer if rows else None
+        if rows and time is not None and rows[0][0] > known.row.updated:  # else it is the time of the entry before
+            time.hear(rows[0][0], asked)
+        return self._saving.moved(write, known, rows[0]) if rows else None
 
     async def _append_slowly(self, tx: Transaction, write: Write) -> Answer:
         answer = await append_slowly(tx, write)

@@ -20,6 +20,7 @@ from perdure.storage.postgres.wires import Wire
 from perdure.storage.sql.retrying import Outage
 from perdure.storage.sql.rows import Row
 from perdure.storage.sql.schema import TABLES
+from perdure.storage.sql.server_time import ServerTime
 from perdure.storage.sql.statements import Statements
 from perdure.storage.sql.transactions import CommitUnknown, Job, ServerGone, T
 
@@ -31,21 +32,26 @@ _DISK = "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_
 class PostgresTransaction:
     """An open transaction, or a connection for questions that need none."""
 
-    __slots__ = ("_schema", "_server_time", "_wire", "rows", "run", "sql")
+    __slots__ = ("_schema", "_time", "_wire", "rows", "run", "sql")
 
-    def __init__(self, wire: Wire, sql: Statements, options: Options) -> None:
+    def __init__(self, wire: Wire, sql: Statements, schema: str, time: ServerTime | None) -> None:
         self.sql = sql
         self.rows = wire.rows
         self.run = wire.run
         self._wire = wire
-        self._schema = options.schema
-        self._server_time = options.server_time
+        self._schema = schema
+        self._time = time  # None: the caller's counts
 
     async def fill(self, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
         await self._wire.fill(self._schema, table, columns, rows)
 
     async def moment(self, given: int) -> int:
-        return (await self._wire.rows(f"SELECT {SERVER_NOW}"))[0][0] if self._server_time else given
+        if self._time is None:
+            return given
+        asked = time.monotonic()
+        now: int = (await self._wire.rows(f"SELECT {SERVER_NOW}"))[0][0]
+        self._time.hear(now, asked)
+        return now
 
 
 class PostgresPort:
@@ -57,6 +63,7 @@ class PostgresPort:
         self.place = place
         self.sql = sql
         self.reached = False  # whether the server has ever been there
+        self.time = ServerTime() if options.server_time else None
         self._pool = pool
         self._options = options
         self._waiting: Callable[[], AbstractContextManager[None]] = baton.laid_down if baton else nullcontext
@@ -88,12 +95,12 @@ class PostgresPort:
 
         return await self._lent(slowly)
 
-    def save(self, statement: str, values: Row) -> Awaitable[list[Row]]:
-        """Run one statement that is its own transaction."""
-        return self._lent(lambda wire: wire.rows(statement, values), self._in_doubt)
+    def save(self, statement: Callable[[], tuple[str, Row]]) -> Awaitable[list[Row]]:
+        """Run one statement that is its own transaction; it is asked for once there is a connection for it."""
+        return self._lent(lambda wire: wire.rows(*statement()), self._in_doubt)
 
     def _on(self, wire: Wire) -> PostgresTransaction:
-        return PostgresTransaction(wire, self.sql, self._options)
+        return PostgresTransaction(wire, self.sql, self._options.schema, self.time)
 
     async def _transaction(self, wire: Wire, job: Job[T], begin: str) -> T:
         await wire.run(begin)

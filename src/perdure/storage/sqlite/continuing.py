@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import cast
 
 from perdure.core.threads import ThreadRow
-from perdure.core.writes import Appended, Write, accepted, checkpoint_row, continues, stamped
+from perdure.core.writes import Appended, Write, continues, foreseen
 from perdure.storage.sql.dialect import MINUTE
 from perdure.storage.sql.rows import Row, StoredThread, checkpoint_values, entry_values
 from perdure.storage.sql.transactions import Transaction
@@ -40,20 +40,20 @@ async def append(tx: Transaction, write: Write, known: StoredThread | None) -> A
 
 def _append_to_known(tx: SqliteTransaction, write: Write, known: StoredThread) -> Appended | None:
     """None, and nothing changed, when the line is another one by now, or the key stands."""
-    before, (after, entries) = known.row, stamped(known.row, write)
+    before, (answer, entries) = known.row, foreseen(known.row, write)
     if not tx.execute(_ADD_ENTRY, entry_values(known.place(before.head + 1), entries[0])).rowcount:
         return None
-    move, values = _moved(before, after)
+    move, values = _moved(before, answer.row)
     if not tx.execute(move, (*values, *known.as_known())).rowcount:
         tx.execute(_TAKE_BACK, (known.place(before.head + 1),))
         return None
     for entry in entries[1:]:
         tx.execute(STATEMENTS.INSERT_ENTRY, entry_values(known.place(entry.version), entry))
-    mark = checkpoint_row(before, after, write.checkpoint) if write.checkpoint else None
+    mark = answer.checkpoint
     if mark is not None:
         values = checkpoint_values(known.number, known.place(mark.entry), mark)
         tx.execute(STATEMENTS.INSERT_CHECKPOINT, values)
-    return accepted(before, after, mark)
+    return answer
 
 
 def _moved(before: ThreadRow, after: ThreadRow) -> tuple[str, Row]:

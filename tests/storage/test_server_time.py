@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perdure.storage.mysql import server_time
-from perdure.storage.mysql.server_time import ServerTime
+from perdure.storage.sql import server_time
+from perdure.storage.sql.server_time import ServerTime
 
 
 class Hands:

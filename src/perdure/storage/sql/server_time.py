@@ -6,7 +6,7 @@ from time import monotonic
 
 _CLOSE = 0.005  # seconds that an answer may have taken: so much earlier than it is there we may take it to be
 _LATELY = 60.0  # seconds after which two clocks may have drifted apart
-BEHIND = 10_000  # microseconds that the server lets a time of ours be before its own; after its own none may be
+BEHIND = 100_000  # microseconds that the server lets a time of ours be before its own; after its own none may be
 
 
 class ServerTime:
@@ -20,6 +20,10 @@ class ServerTime:
         heard = monotonic()
         if heard - asked <= _CLOSE:
             self._told = micros, heard
+
+    def doubt(self) -> None:
+        """What was told did not fit: it is told anew."""
+        self._told = None
 
     def now(self) -> int | None:
         """About what time it is there, as a rule a little earlier; None when nobody told lately."""
