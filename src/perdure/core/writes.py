@@ -26,7 +26,7 @@ from perdure.core.identity import ThreadKey
 from perdure.core.pruning import Pruning, Record
 from perdure.core.threads import NO_PATCH, Lease, ThreadPatch, ThreadRow, patched
 
-_kind = attrgetter("kind")
+kind_of = attrgetter("kind")
 
 
 class Header(Protocol):
@@ -91,7 +91,7 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def changes_state(self) -> bool:
         """Whether any of its entries has a delta."""
-        return not STATE_KINDS.isdisjoint(map(_kind, self.entries))
+        return not STATE_KINDS.isdisjoint(map(kind_of, self.entries))
 
 
 class Appended(msgspec.Struct, frozen=True, kw_only=True):
@@ -324,7 +324,7 @@ def found_again(row: ThreadRow, standing: Iterable[Header], mark_at: Callable[[i
     )
 
 
-_WAKING = frozenset(
+WAKING_KINDS = frozenset(
     {
         EntryKind.RUN_STARTED,
         EntryKind.RUN_FINISHED,
@@ -338,7 +338,7 @@ _WAKING = frozenset(
 
 def wakes(write: Write) -> bool:
     """Whether somebody may wait for this write: an answer, a signal, the begin or end of a run, a timer."""
-    return write.patch.wake_at is not None or not _WAKING.isdisjoint(map(_kind, write.entries))
+    return write.patch.wake_at is not None or not WAKING_KINDS.isdisjoint(map(kind_of, write.entries))
 
 
 def written_together(standing: Iterable[Header]) -> list[Header]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import NamedTuple
+
+import msgspec
 
 from perdure.core.checkpoint import CheckpointRow
 from perdure.core.entries import ENTRY_SCHEMA, Entry
@@ -48,7 +49,7 @@ _ENTRY = ("place", "kind", "actor", "digest", "chain", "payload")
 _CHECKPOINT = ("mark_version", "mark_kind", "mark_status", "mark_note", "mark_agent", "mark_metadata", "mark_parent")
 
 
-class Foreseen(NamedTuple):
+class Foreseen(msgspec.Struct, frozen=True):
     """A statement with its values, and the answer to its write if it answers anything."""
 
     text: str

@@ -11,6 +11,7 @@ prepared one itself. A task that is cancelled leaves its statement to the server
 from __future__ import annotations
 
 import select
+from collections.abc import Callable
 from struct import Struct
 from struct import error as struct_error
 from typing import Any
@@ -30,6 +31,7 @@ _int8 = Struct("!q")
 _TYPES: dict[type, int] = {int: 20, str: 25, bytes: 17, bool: 16, type(None): 0}  # int8, text, bytea, bool, any
 _BOUND: dict[type, Any] = {int: _int8.pack, str: str.encode, bool: lambda value: b"\1" if value else b"\0"}
 Kinds = tuple[type, ...]
+Binds = tuple[Callable[[Any], bytes] | None, ...]  # None: as it is
 Ready = tuple[bytes, list[bytes | None]]
 Preparation = tuple[tuple[str, Kinds], bytes]
 
@@ -42,7 +44,7 @@ class Direct:
 
         self._libpq = libpq
         self._reading = Transformer()
-        self._names: dict[tuple[str, Kinds], bytes] = {}
+        self._names: dict[tuple[str, Kinds], tuple[bytes, Binds]] = {}
         self._asked: dict[tuple[str, Kinds], int] = {}
         self._due: list[tuple[str, Kinds]] = []
         self._made = 0
@@ -53,11 +55,12 @@ class Direct:
 
     def ready(self, sql: str, values: Row) -> Ready | None:
         """A statement that was prepared, with its values; None where it has to go through the cursor."""
-        name = self._names.get((sql, tuple(map(type, values))))
-        if name is None:
+        known = self._names.get((sql, tuple(map(type, values))))
+        if known is None:
             return None
+        name, binds = known
         try:
-            return name, [_BOUND[type(value)](value) if type(value) in _BOUND else value for value in values]
+            return name, [bind(value) if bind else value for bind, value in zip(binds, values, strict=True)]
         except struct_error:  # an int of more than eight bytes
             return None
 
@@ -80,7 +83,7 @@ class Direct:
     def prepared(self, preparation: Preparation) -> None:
         """It was: from now on it goes this way."""
         key, name = preparation
-        self._names[key] = name
+        self._names[key] = name, tuple(map(_BOUND.get, key[1]))
 
     def prepare(self, preparation: Preparation, seconds: float | None) -> None:
         """Prepare a statement, in place; raises what the server refused it with."""

@@ -20,16 +20,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from operator import itemgetter
 from typing import Any
 
 import msgspec
 
 from perdure.core.digest import header_rest
-from perdure.core.entries import ENTRY_SCHEMA, STATE_KINDS
+from perdure.core.entries import ENTRY_SCHEMA, STATE_KINDS, EntryKind
 from perdure.core.threads import NO_PATCH, ThreadRow
-from perdure.core.writes import Appended, Write, checkpoint_row, continues, wakes
+from perdure.core.writes import WAKING_KINDS, Appended, Write, checkpoint_row, continues, kind_of
 from perdure.storage.sql.rows import Row, StoredThread, thread_of
 from perdure.storage.sql.statements import Statements
 
@@ -116,7 +116,8 @@ class Saving:
     def fits(self, write: Write) -> bool:
         """Whether a write can be made this way: to a thread that is there, a few entries, and nothing besides."""
         usual = write.uid is not None and write.patch is NO_PATCH and not write.blobs and write.is_plain
-        return usual and write.since is None and write.after_run is None and not wakes(write) and _is_short(write)
+        kinds = tuple(map(kind_of, write.entries))
+        return usual and write.since is None and write.after_run is None and _is_usual(kinds)
 
     def fits_known(self, write: Write, known: StoredThread) -> bool:
         """Whether it builds on the line as this process knows it."""
@@ -248,12 +249,13 @@ def values_of(write: Write, known: StoredThread | None) -> dict[str, Any]:
     return given
 
 
-def _is_short(write: Write) -> bool:
-    """Whether it is so few entries that a statement is soon read, the last of which alone may change the state."""
-    entries = write.entries
-    return len(entries) == 1 or (
-        len(entries) <= _FEW and STATE_KINDS.isdisjoint([entry.kind for entry in entries[:-1]])
-    )
+@lru_cache(maxsize=256)
+def _is_usual(kinds: tuple[EntryKind, ...]) -> bool:
+    """Whether nobody waits for any of these entries, and they are so few that a statement is soon read.
+
+    The last of them alone may change the state.
+    """
+    return len(kinds) <= _FEW and STATE_KINDS.isdisjoint(kinds[:-1]) and WAKING_KINDS.isdisjoint(kinds)
 
 
 def _named(added: Sequence[str]) -> str:
