@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from itertools import count
+from weakref import WeakValueDictionary
 
-
-class _Held(threading.local):
-    """The batons that this thread holds, with repetition."""
-
-    def __init__(self) -> None:
-        self.batons: list[Baton] = []
-
-
-_HELD = _Held()
+_NUMBERS = count()
 
 
 class Baton:
@@ -27,15 +21,14 @@ class Baton:
         self._lock = threading.RLock()
         self._holder: int | None = None
         self._depth = 0
+        _BATONS[next(_NUMBERS)] = self
 
     def __enter__(self) -> None:
         self._lock.acquire()
         self._holder = threading.get_ident()
         self._depth += 1
-        _HELD.batons.append(self)
 
     def __exit__(self, *error: object) -> None:
-        _HELD.batons.remove(self)
         self._depth -= 1
         if not self._depth:
             self._holder = None
@@ -51,7 +44,6 @@ class Baton:
             return 0
         depth, self._depth, self._holder = self._depth, 0, None
         for _ in range(depth):
-            _HELD.batons.remove(self)
             self._lock.release()
         return depth
 
@@ -59,6 +51,9 @@ class Baton:
         """Hold it as many times as before."""
         for _ in range(depth):
             self.__enter__()
+
+
+_BATONS: WeakValueDictionary[int, Baton] = WeakValueDictionary()
 
 
 class _LaidDown:
@@ -78,8 +73,14 @@ class _LaidDown:
 
 @contextmanager
 def all_laid_down() -> Generator[None]:
-    """The same for every baton of this thread: who sleeps need not know whose store is waiting meanwhile."""
-    with ExitStack() as down:
-        for baton in list(_HELD.batons):
-            down.enter_context(baton.laid_down())
+    """The same for every baton of this thread: who sleeps need not know whose store is waiting meanwhile.
+
+    Everybody takes them up in the order they were made in: two threads that hold two do not wait for each other.
+    """
+    known = [baton for each in _BATONS.valuerefs() if (baton := each()) is not None]
+    held = [(baton, baton.lay_down()) for baton in known]
+    try:
         yield
+    finally:
+        for baton, depth in held:
+            baton.take_up(depth)
