@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
 import msgspec
@@ -89,9 +89,9 @@ class Engine:
         """The states at several versions, which rise, each folded from the one before it (`walking`)."""
         return walk(self.storage, self._restorer, key, versions)
 
-    async def save(
+    def save(
         self, key: ThreadKey, state: object, expected: int | None, request: Request, *, after: int | None = None
-    ) -> Saved:
+    ) -> Coroutine[Any, Any, Saved]:
         """Make `state` the new state. `expected` None adopts whatever is there, and goes on after a lost race.
 
         With `after`, it builds on that version: what came since is left behind, as by a rewind.
@@ -106,7 +106,7 @@ class Engine:
             write, size = self._write(key, head, kind, change.ops, request, asked, back_to=after)
             return write, New(change, seen, size)
 
-        return await self._make(key, plan, expected, expected, request.uid)
+        return self._make(key, plan, expected, expected, request.uid)
 
     async def rewind(self, row: ThreadRow, to: int, expected: int | None, request: Request) -> Saved:
         """Go back to the state of a version, by an entry that leads there."""
