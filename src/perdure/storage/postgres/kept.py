@@ -37,7 +37,7 @@ class Kept:
 
     def put(self, wire: Any) -> list[Any]:
         """Keep a connection; returns those that have to go back to the pool."""
-        if not wire.is_idle() or wire.age() > _LENT_FOR:
+        if not wire.stays(_LENT_FOR):
             return [wire]
         self._wires.append(wire)
         return [back] if self._waiting and (back := self.take()) is not None else []

@@ -98,9 +98,9 @@ class _Psycopg:
         else:
             direct.prepared(due)
 
-    def age(self) -> float:
-        """Seconds since it was taken from its pool."""
-        return time.monotonic() - self._since
+    def stays(self, seconds: float) -> bool:
+        """Whether it may be used again as it is: in working order, and taken from its pool no longer ago than that."""
+        return self.connection.pgconn.transaction_status == _IDLE and time.monotonic() - self._since <= seconds
 
 
 class PsycopgWire(_Psycopg):
