@@ -73,7 +73,7 @@ def _told(storage: PostgresStorage) -> PostgresStorage:
 
 def _untold(storage: PostgresStorage) -> PostgresStorage:
     """It does not, and has the server compute times and digests."""
-    storage._continuing.foreseen = lambda write, known: None  # type: ignore[method-assign]
+    storage._continuing.continued = lambda write, known: None  # type: ignore[method-assign]
     return storage
 
 

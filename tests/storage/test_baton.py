@@ -8,6 +8,8 @@ import threading
 import time
 import weakref
 
+import pytest
+
 from perdure.storage.baton import Baton, all_laid_down
 
 PATIENCE = 10.0
@@ -91,3 +93,34 @@ def test_one_that_nobody_needs_is_let_go() -> None:
     del baton
     gc.collect()
     assert gone() is None
+
+
+class Interrupted(Baton):
+    """A Ctrl-C comes while it is waited for."""
+
+    def take_up(self, depth: int) -> None:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_while_it_is_taken_up_leaves_it_to_its_holder() -> None:
+    baton, held, done = Interrupted(), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with baton:
+            held.set()
+            done.wait(PATIENCE)
+
+    def wait() -> None:
+        with baton, baton.laid_down():
+            other.start()
+            assert held.wait(PATIENCE)
+
+    other = threading.Thread(target=hold)
+    with pytest.raises(KeyboardInterrupt):
+        wait()
+    assert (baton._holder, baton._depth) == (other.ident, 1)
+    done.set()
+    other.join(PATIENCE)
+    with baton:
+        assert baton.lay_down() == 1
+    assert _is_free(baton)

@@ -48,10 +48,6 @@ class Scene:
         assert self.storage._port.time is not None
         self.storage._port.time._told = (micros, monotonic())
 
-    def knows(self) -> bool:
-        assert self.storage._port.time is not None
-        return self.storage._port.time.now() is not None
-
     def server_now(self) -> int:
         with psycopg.connect(self.url) as connection:
             row = connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").fetchone()
@@ -154,14 +150,37 @@ def test_a_server_whose_clock_jumps_is_followed(scene: Scene, what: str, wrong: 
 def test_what_did_not_fit_is_told_anew(scene: Scene, asked: list[str]) -> None:
     uid = scene.run(scene.scribe.append()).row.uid
     scene.tell(scene.server_now() + SECOND)
-    scene.run(scene.scribe.append(THREAD, uid=uid, expected=1))
-    assert not scene.knows()
-    asked.clear()
-    scene.run(scene.scribe.append(THREAD, uid=uid, expected=2))
-    assert [brings_the_time(text) for text in asked] == [False]
-    asked.clear()
-    scene.run(scene.scribe.append(THREAD, uid=uid, expected=3))
-    assert [brings_the_time(text) for text in asked] == [True]
+    for version, tries in ((1, [True, False]), (2, [True])):
+        asked.clear()
+        scene.run(scene.scribe.append(THREAD, uid=uid, expected=version))
+        assert [brings_the_time(text) for text in asked] == tries
+
+
+def test_a_lease_that_was_renewed_costs_no_second_try(scene: Scene, asked: list[str]) -> None:
+    run, storage, clock = scene.run, scene.storage, scene.clock
+    uid = run(scene.scribe.append()).row.uid
+    run(storage.claim(THREAD, "me", until=clock.now() + TTL, now=clock.now()))
+    run(storage.thread(THREAD))
+    for _ in range(3):
+        run(storage.renew(THREAD, 1, until=clock.now() + 5 * TTL, now=clock.now()))
+        asked.clear()
+        made = run(scene.scribe.append(THREAD, MESSAGE, uid=uid, epoch=1, renew_until=clock.now() + TTL))
+        assert [brings_the_time(text) for text in asked] == [True]
+        assert made.row == run(storage.thread(THREAD))
+
+
+def test_a_request_without_a_key_is_no_part_of_its_entry(scene: Scene) -> None:
+    uid = scene.run(scene.scribe.append()).row.uid
+    made = scene.run(scene.scribe.append(THREAD, uid=uid, request=b"r"))
+    assert verify_links("t1", 0, GENESIS, scene.run(scene.storage.entries(THREAD))) == made.row.head_digest
+
+
+def test_a_value_that_cannot_be_sent_is_no_damage(scene: Scene) -> None:
+    uid = scene.run(scene.scribe.append()).row.uid
+    entry = scene.scribe.entry(actor="\ud800")
+    with pytest.raises(UnicodeEncodeError):
+        scene.run(scene.storage.append(scene.scribe.write(THREAD, uid=uid, entries=(entry,))))
+    assert scene.run(scene.scribe.append(THREAD, uid=uid)).version == 2
 
 
 def test_time_never_goes_back_inside_a_log(scene: Scene, asked: list[str]) -> None:

@@ -240,7 +240,8 @@ def stamped(row: ThreadRow, write: Write) -> tuple[ThreadRow, list[Entry]]:
     entries: list[Entry] = []
     for at, new in enumerate(write.entries):
         version += 1
-        idem_key, request = (write.idem_key, write.request) if at == 0 else (None, None)
+        is_keyed = at == 0 and write.idem_key is not None
+        idem_key, request = (write.idem_key, write.request) if is_keyed else (None, None)
         rest = header_rest(new, write.write_id, idem_key, request)
         chain = link(chain, version, micros, rest, new.digest)
         state_version = version if new.kind in STATE_KINDS else state_version

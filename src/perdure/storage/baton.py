@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import count
 from weakref import WeakValueDictionary
 
@@ -29,6 +29,8 @@ class Baton:
         self._depth += 1
 
     def __exit__(self, *error: object) -> None:
+        if self._holder != threading.get_ident():
+            return  # a Ctrl-C kept this thread from taking it up again: it is somebody else's
         self._depth -= 1
         if not self._depth:
             self._holder = None
@@ -78,9 +80,7 @@ def all_laid_down() -> Generator[None]:
     Everybody takes them up in the order they were made in: two threads that hold two do not wait for each other.
     """
     known = [baton for each in _BATONS.valuerefs() if (baton := each()) is not None]
-    held = [(baton, baton.lay_down()) for baton in known]
-    try:
+    with ExitStack() as up:
+        for baton in reversed(known):
+            up.callback(baton.take_up, baton.lay_down())
         yield
-    finally:
-        for baton, depth in held:
-            baton.take_up(depth)

@@ -42,14 +42,14 @@ _ADD = """
   INSERT INTO {entry} ("row", kind, at, actor, write_id, idem_key, request, "schema", payload_digest, chain, payload)
   SELECT :place{n}, :kind{n}, :at, :actor{n}, :write_id, {key}, {schema}, :digest{n}, :chain{n}, :payload{n}
   FROM moved"""
-# The values in their order.
+# The values in the order of `_line_values`, `_entry_values` and `_mark_values`.
 _LINE = ("row", "head", "before", "epoch", "lease", "to", "state", "at", "last", "until", "write_id")
 _KEY = ("key", "request")
 _ENTRY = ("place", "kind", "actor", "digest", "chain", "payload")
 _CHECKPOINT = ("mark_version", "mark_kind", "mark_status", "mark_note", "mark_agent", "mark_metadata", "mark_parent")
 
 
-class Foreseen(msgspec.Struct, frozen=True):
+class Continuation(msgspec.Struct, frozen=True):
     """A statement with its values, and the answer to its write if it answers anything."""
 
     text: str
@@ -64,7 +64,7 @@ class Continuing:
         self._tables = {name: sql.dialect.table(name) for name in ("thread", "entry", "checkpoint")}
         self._time = time  # None: the caller's counts
 
-    def foreseen(self, write: Write, known: StoredThread) -> Foreseen | None:
+    def continued(self, write: Write, known: StoredThread) -> Continuation | None:
         """What is sent for a write that the known line admits; None while nobody knows what time it is there."""
         now = write.micros if self._time is None else self._time.now()
         if now is None or (self._time is not None and known.row.updated - now >= BEHIND):  # its clock went back
@@ -79,7 +79,7 @@ class Continuing:
         if mark is not None:
             values += _mark_values(mark)
         text = self.text(write.epoch is not None, has_key, mark is not None, len(entries))
-        return Foreseen(text, values, answer)
+        return Continuation(text, values, answer)
 
     @cache  # noqa: B019  # a handful of texts
     def text(self, in_run: bool, has_key: bool, has_mark: bool, count: int = 1) -> str:

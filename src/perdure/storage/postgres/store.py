@@ -13,7 +13,7 @@ from perdure.core.ports import Silence, Telemetry
 from perdure.core.writes import Appended, Snapshot, Write, wakes
 from perdure.storage.baton import Baton
 from perdure.storage.contract import Migrate, Schema, Watch
-from perdure.storage.postgres.continuing import Continuing, Foreseen
+from perdure.storage.postgres.continuing import Continuation, Continuing
 from perdure.storage.postgres.dialect import dialect
 from perdure.storage.postgres.options import Options, check, place_of
 from perdure.storage.postgres.ports import pool_for
@@ -129,28 +129,40 @@ class PostgresStorage(SqlStorage):
             if moved is not None:
                 return moved, known.number
         if not self._saving.happens_once(write):
+            self._hear(0, 0.0, known)
             return None
+        asked = monotonic()
         rows = await self._port.save(lambda: self._saving.to_judge(write))
-        return self._saving.judged(write, rows[0]) if rows else None
+        judged = self._saving.judged(write, rows[0]) if rows else None
+        if judged is not None:
+            self._hear(judged[0].row.updated, asked, known)
+        return judged
 
     async def _moved(self, write: Write, known: StoredThread) -> Appended | None:
         """The answer to a write that moved the head of the known line; None when that is another one by now."""
-        sent: Foreseen | None = None
-        asked, time = 0.0, self._port.time
+        sent: Continuation | None = None
+        asked = 0.0
 
         def statement() -> tuple[str, Row]:
             nonlocal sent, asked
-            sent, asked = self._continuing.foreseen(write, known), monotonic()
+            sent, asked = self._continuing.continued(write, known), monotonic()
             return (sent.text, sent.values) if sent else self._saving.to_move(write, known)
 
         rows = await self._port.save(statement)
-        if sent is not None:
-            if not rows and time is not None:
-                time.doubt()  # perhaps its clock says otherwise
-            return sent.answer if rows else None
-        if rows and time is not None and rows[0][0] > known.row.updated:  # else it is the time of the entry before
-            time.hear(rows[0][0], asked)
-        return self._saving.moved(write, known, rows[0]) if rows else None
+        if not rows or sent is not None:
+            return sent.answer if rows and sent is not None else None
+        self._hear(rows[0][0], asked, known)
+        return self._saving.moved(write, known, rows[0])
+
+    def _hear(self, micros: int, asked: float, known: StoredThread | None) -> None:
+        """The server gave an entry this time: its own, unless it is that of the entry before."""
+        clock = self._port.time
+        if clock is None:
+            return
+        if known is None or micros > known.row.updated:
+            clock.hear(micros, asked)
+        else:
+            clock.doubt()
 
     async def _append_slowly(self, tx: Transaction, write: Write) -> Answer:
         answer = await append_slowly(tx, write)

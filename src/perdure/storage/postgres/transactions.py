@@ -12,7 +12,7 @@ from perdure.core.errors import StorageError
 from perdure.core.ports import Telemetry
 from perdure.storage.baton import Baton
 from perdure.storage.ports import check_usable
-from perdure.storage.postgres.errors import UNPREPARED, sqlstate, translated, words
+from perdure.storage.postgres.errors import UNPREPARED, is_of_driver, sqlstate, translated, words
 from perdure.storage.postgres.options import Options
 from perdure.storage.postgres.ports import Pool
 from perdure.storage.postgres.saving import SERVER_NOW
@@ -32,25 +32,25 @@ _DISK = "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_
 class PostgresTransaction:
     """An open transaction, or a connection for questions that need none."""
 
-    __slots__ = ("_schema", "_time", "_wire", "rows", "run", "sql")
+    __slots__ = ("_clock", "_schema", "_wire", "rows", "run", "sql")
 
-    def __init__(self, wire: Wire, sql: Statements, schema: str, time: ServerTime | None) -> None:
+    def __init__(self, wire: Wire, sql: Statements, schema: str, clock: ServerTime | None) -> None:
         self.sql = sql
         self.rows = wire.rows
         self.run = wire.run
         self._wire = wire
         self._schema = schema
-        self._time = time  # None: the caller's counts
+        self._clock = clock  # None: the caller's counts
 
     async def fill(self, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
         await self._wire.fill(self._schema, table, columns, rows)
 
     async def moment(self, given: int) -> int:
-        if self._time is None:
+        if self._clock is None:
             return given
         asked = time.monotonic()
         now: int = (await self._wire.rows(f"SELECT {SERVER_NOW}"))[0][0]
-        self._time.hear(now, asked)
+        self._clock.hear(now, asked)
         return now
 
 
@@ -118,11 +118,13 @@ class PostgresPort:
 
     def _in_doubt(self, exc: BaseException, value: Any = None) -> BaseException:
         """A connection that is lost during a commit leaves open whether it was made."""
+        if not is_of_driver(exc):
+            return exc  # of the values, or a fault of ours: no row was read
         error = translated(self.place, exc)
         return CommitUnknown(self.place, error.reason, value) if isinstance(error, ServerGone) else error
 
     async def _lent(
-        self, use: Callable[[Wire], Awaitable[T]], told: Callable[[BaseException], BaseException] | None = None
+        self, use: Callable[[Wire], Awaitable[T]], blamed: Callable[[BaseException], BaseException] | None = None
     ) -> T:
         check_usable(self.place, self._pid, self._closed)
         with self._waiting(), self._outage:
@@ -133,7 +135,7 @@ class PostgresPort:
                 return await use(wire)
             except Exception as exc:
                 await self._note(wire, exc)
-                raise (told or self._told)(exc) from exc
+                raise (blamed or self._told)(exc) from exc
             except BaseException:
                 with suppress(Exception):
                     await wire.discard()  # cancelled halfway: what it would answer next is anybody's guess

@@ -195,7 +195,11 @@ class SqlStorage(ABC):
         def change(row: ThreadRow, late: int) -> ThreadRow:
             return renewed(row, epoch, until + late)
 
-        return lease_of(await self._run.write(lambda tx: writing.change_line(tx, key, now, change)))
+        after = await self._run.write(lambda tx: writing.change_line(tx, key, now, change))
+        known = self._known.get(key)
+        if known is not None and (known.row.uid, known.row.head) == (after.uid, after.head):
+            self._remember(key, StoredThread(known.number, after))  # the next write of the run builds on it
+        return lease_of(after)
 
     async def release(self, key: ThreadKey, epoch: int, *, wake_at: int | None = None) -> None:
         await self._change(key, 0, lambda row, _: released(row, epoch, wake_at))
