@@ -115,7 +115,7 @@ class Thread(Running):
 
     async def _saved(self, thread: ThreadKey, saved: Saved, wanted: int | None, *, makes: bool = False) -> Checkpoint:
         self._saw(saved, wanted, makes=makes)
-        if self._parts.retention is not None:
+        if self._parts.retention is not None:  # most have none, and a coroutine for nothing is felt at every save
             await self._parts.look_after(thread)
         return checkpoint_of(saved, self.user)
 

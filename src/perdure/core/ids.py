@@ -6,14 +6,14 @@ from perdure.core.ports import Clock, Randomness
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's: no i, l, o, u to misread
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
-_SHIFTS = (50, 40, 30, 20, 10, 0)  # of the pairs of the first twelve
-_FIRST, _CHARS = 12, 26
+_FIRST, _CHARS = 12, 26  # the first twelve hold the time and six random bits
+_SHIFTS = (50, 40, 30, 20, 10, 0)  # of their pairs
 _NEVER = _ALPHABET[-1]  # what an id of the last years begins with: nobody's clock, and soon there is nothing after it
 _LETTERS = bytes(ord(_ALPHABET[byte % 32]) for byte in range(256))  # five random bits of each byte
 
 
 class IdMaker:
-    """Makes ids that sort by time: 54 bits of microseconds, until the year 2540, then 76 random bits.
+    """Makes ids that sort by time: 54 bits of microseconds (until the year 2540), then 76 random bits.
 
     Two ids of one maker always sort in the order they were made, even when the clock stands still or jumps back.
     """
