@@ -61,7 +61,7 @@ def lease_before_thread() -> None:
 
 def times_go_back() -> None:
     stamped = writes.stamped
-    replace(stamped, lambda row, write: stamped(msgspec.structs.replace(row, updated=0), write))
+    replace(stamped, lambda row, write, now=None: stamped(msgspec.structs.replace(row, updated=0), write, now))
 
 
 def epochs_stand_still() -> None:
@@ -75,7 +75,7 @@ def epochs_stand_still() -> None:
 
 def a_write_renews_nothing() -> None:
     stamped = writes.stamped
-    replace(stamped, lambda row, write: stamped(row, with_changes(write, renew_until=0)))
+    replace(stamped, lambda row, write, now=None: stamped(row, with_changes(write, renew_until=0), now))
 
 
 def no_chain() -> None:

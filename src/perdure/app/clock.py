@@ -16,5 +16,4 @@ class SystemClock:
 class SystemRandomness:
     """Unpredictable bytes from the operating system."""
 
-    def bytes(self, count: int) -> bytes:
-        return os.urandom(count)
+    bytes = staticmethod(os.urandom)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -54,6 +55,7 @@ class Handle:
         self._task = task
         self._seen: int | None = None
         self._uid: str | None = None  # of the thread that was seen
+        self._is_found = False  # the storage is ready, and the key is the whole one
 
     @property
     def id(self) -> str:
@@ -78,6 +80,7 @@ class Handle:
                 raise AmbiguousThreadError(self._key.id)
             if rows:
                 self._key, self._resolved = rows[0].key, True
+        self._is_found = self._resolved
         return self._key
 
     async def _row(self, key: ThreadKey) -> ThreadRow:
@@ -128,13 +131,16 @@ class Handle:
     def _mark(
         self, kind: str, status: str | None, note: str | None, metadata: Mapping[str, object] | None
     ) -> CheckpointMark:
+        traced = self._traced(metadata)
+        if status is None and note is None and traced is None and type(kind) is str:
+            return _plain_mark(kind, self._agent)
         return CheckpointMark(
             id="",
             kind=check_id(kind, "the checkpoint kind"),
             status=check_label(status, "status"),
             note=check_label(note, "note"),
             agent=self._agent,
-            metadata=check_metadata(self._traced(metadata)),
+            metadata=check_metadata(traced),
         )
 
     def _traced(self, metadata: Mapping[str, object] | None) -> Mapping[str, object] | None:
@@ -143,6 +149,12 @@ class Handle:
             return metadata
         traces = {"actor": self._actor, "task_id": self._task}
         return {**{name: value for name, value in traces.items() if value is not None}, **(metadata or {})}
+
+
+@lru_cache(maxsize=256)
+def _plain_mark(kind: str, agent: str | None) -> CheckpointMark:
+    """What most checkpoints say of themselves."""
+    return CheckpointMark(id="", kind=check_id(kind, "the checkpoint kind"), agent=agent)
 
 
 def built(document: Document, thread_id: str) -> Any:

@@ -86,7 +86,7 @@ class Thread(Running):
         With `after`, a ref, the state builds on that point: what came since is left behind, as by a rewind.
         `messages` are added to the conversation in the same write, as by `add_messages`; faces may add entries.
         """
-        thread = await self._found()
+        thread = self._key if self._is_found else await self._found()
         mark = self._mark(kind, status, note, metadata)
         if after is not None:
             _check_no_messages(messages)
@@ -150,7 +150,7 @@ class Thread(Running):
         return await self._change(change, expected, key, checkpoint)
 
     async def _change(self, change: Change, expected: int | None, key: str | None, checkpoint: bool) -> int:
-        thread = await self._found()
+        thread = self._key if self._is_found else await self._found()
         mark = self._mark("manual", None, None, None) if checkpoint else None
         wanted, makes = self._expected(expected), expected == 0
         saved = await self._parts.engine.change(thread, change, wanted, self._request(mark, key, makes=makes))

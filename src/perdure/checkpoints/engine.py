@@ -26,7 +26,7 @@ from perdure.core.identity import ThreadKey
 from perdure.core.ids import IdMaker
 from perdure.core.ops import Op
 from perdure.core.payload import StateChange, WholeState, encode_body, encode_into
-from perdure.core.ports import Clock, Randomness, Telemetry
+from perdure.core.ports import Clock, Randomness, Silence, Telemetry
 from perdure.core.pruning import Pruning, is_blank
 from perdure.core.seen import Seen
 from perdure.core.threads import ThreadRow
@@ -62,6 +62,7 @@ class Engine:
         self.storage = storage
         self.clock = clock
         self.telemetry = telemetry
+        self._is_heard = type(telemetry) is not Silence
         self.ids = IdMaker(clock, randomness)
         self._randomness = randomness
         self._heads = Heads(cache_bytes)
@@ -267,7 +268,7 @@ class Engine:
         return Saved(done)
 
     def _tell(self, key: ThreadKey, done: Appended, write: Write) -> None:
-        if not done.again:
+        if self._is_heard and not done.again:
             kind = write.entries[-1].kind
             self.telemetry.count("perdure.writes", 1, kind=kind)
             self.telemetry.event("entry.committed", thread=key.id, version=done.version, kind=kind)
@@ -285,7 +286,9 @@ class Engine:
                 _check_same(key, expected, head)
             write, new = plan(head)
             try:
-                done = await self.storage.append(self._aimed(write, head, expected))
+                if expected not in (None, head.version):
+                    write = self._unmade(write, expected, head)
+                done = await self.storage.append(write)
             except NotFoundError:
                 self.forget(key)
                 if seen is not None:
@@ -305,15 +308,13 @@ class Engine:
         new, seen = head.seen.encoded(state, self._taken_buffer())
         return placed(head.document, new), seen
 
-    def _aimed(self, write: Write, head: Head, expected: int | None) -> Write:
-        """The write as it may be made: what was found against another state than the caller's must never be written.
+    def _unmade(self, write: Write, expected: int | None, head: Head) -> Write:
+        """A write that may only be found again: what was found against another state than the caller's is never made.
 
-        Only the storage knows whether the same key or write stands already.
+        Only the storage knows whether the same key stands already.
         """
-        if expected is None or expected == head.version:
-            return write
         if write.idem_key is None:
-            raise VersionConflictError(write.key.id, expected, head.version)
+            raise VersionConflictError(write.key.id, expected or 0, head.version)
         return msgspec.structs.replace(write, expected=_NEVER)
 
     def _write(

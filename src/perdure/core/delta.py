@@ -52,7 +52,8 @@ def placed(old: Document, new: Any) -> Placed:
     """The change of `delta`, to be made in place: a long list that grew is not copied for the document it leads to."""
     if old.root is None:
         return Placed(delta(old, new)[0])
-    old.root = opened(old.root)  # for the next time
+    if type(old.root) is Raw:
+        old.root = opened(old.root)  # for the next time
     return _placed_quickly(old.root, new) or Placed(_changes(old.root, new))
 
 

@@ -17,12 +17,15 @@ from perdure.core.envelope import EnvelopeError, unseal
 from perdure.core.errors import EntryDamagedError
 
 GENESIS = bytes(32)
+_EMPTY = sha256()  # to copy: with cold caches, OpenSSL takes as long to look up a new one as to use it
 _encode = msgspec.msgpack.Encoder().encode
 
 
 def digest_of(body: bytes) -> bytes:
     """SHA-256 of plain bytes."""
-    return sha256(body).digest()
+    hashed = _EMPTY.copy()
+    hashed.update(body)
+    return hashed.digest()
 
 
 def header_rest(entry: NewEntry | Entry, write_id: bytes, key: str | None, request: bytes | None) -> bytes:
@@ -32,9 +35,9 @@ def header_rest(entry: NewEntry | Entry, write_id: bytes, key: str | None, reque
 
 def link(previous: bytes, version: int, micros: int, rest: bytes, payload_digest: bytes) -> bytes:
     """The chain digest of one entry."""
-    return sha256(
+    return digest_of(
         previous + version.to_bytes(8, "big") + micros.to_bytes(8, "big", signed=True) + rest + payload_digest
-    ).digest()
+    )
 
 
 def snapshot_digest(chain: bytes, payload: bytes) -> bytes:
@@ -75,6 +78,6 @@ def body_of(thread_id: str, entry: Entry) -> bytes:
         body = unseal(entry.payload or b"")
     except EnvelopeError as exc:
         raise EntryDamagedError(thread_id, entry.version, str(exc)) from exc
-    if sha256(body).digest() != entry.digest:
+    if digest_of(body) != entry.digest:
         raise EntryDamagedError(thread_id, entry.version, "fails its digest")
     return body

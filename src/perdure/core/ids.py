@@ -7,7 +7,6 @@ from perdure.core.ports import Clock, Randomness
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's: no i, l, o, u to misread
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
 _FIRST, _CHARS = 12, 26  # the first twelve hold the time and six random bits
-_SHIFTS = (50, 40, 30, 20, 10, 0)  # of their pairs
 _NEVER = _ALPHABET[-1]  # what an id of the last years begins with: nobody's clock, and soon there is nothing after it
 _LETTERS = bytes(ord(_ALPHABET[byte % 32]) for byte in range(256))  # five random bits of each byte
 
@@ -37,7 +36,10 @@ class IdMaker:
         """Return 26 characters that sort after every earlier id of this maker."""
         noise = self._randomness.bytes(1 + _CHARS - _FIRST)
         begin = (self._clock.now() << 6) | (noise[0] & 63)
-        pairs = [_PAIRS[begin >> shift & 1023] for shift in _SHIFTS]
+        pairs = (
+            _PAIRS[begin >> 50 & 1023], _PAIRS[begin >> 40 & 1023], _PAIRS[begin >> 30 & 1023],
+            _PAIRS[begin >> 20 & 1023], _PAIRS[begin >> 10 & 1023], _PAIRS[begin & 1023],
+        )  # fmt: skip
         fresh = "".join(pairs) + noise[1:].translate(_LETTERS).decode()
         self._last = fresh if fresh > self._last else _after(self._last)
         return self._last

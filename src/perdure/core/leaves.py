@@ -34,7 +34,7 @@ class Level:
         self.containers, self.dicts, self.lists = containers, dicts, lists
         self.sizes = list(map(len, containers))
         self.keys: list[Any] = list(_each_of(dicts))
-        self.values: list[Any] = list(_values_in(dicts))
+        self.values: list[Any] = list(_each_of(map(_values_of, dicts)))
         self.items: list[Any] = list(_each_of(lists))
         self.told = False
 
@@ -73,19 +73,19 @@ class Level:
 
     def is_unchanged(self) -> bool:
         """Whether its containers hold the very same objects now."""
-        return (
-            list(map(len, self.containers)) == self.sizes
-            and (self._tells_the_same() if self.told else self._holds_the_same())
-            and all(map(is_, _each_of(self.lists), self.items))
-        )
-
-    def _tells_the_same(self) -> bool:
+        if list(map(len, self.containers)) != self.sizes:
+            return False
+        if not self.told:
+            return self._holds_the_same()
+        told, values = get_referents(*self.dicts), self.values
         # In this order: once the values alone are told, all keys are exact strs, and equal ones are the same.
-        return _identical(get_referents(*self.dicts), self.values) and list(_each_of(self.dicts)) == self.keys
+        same = len(told) == len(values) and all(map(is_, told, values)) and list(_each_of(self.dicts)) == self.keys
+        return same and all(map(is_, _each_of(self.lists), self.items))
 
     def _holds_the_same(self) -> bool:
-        keys, values = _each_of(self.dicts), _values_in(self.dicts)
-        return all(map(is_, keys, self.keys)) and all(map(is_, values, self.values))
+        keys, values = _each_of(self.dicts), _each_of(map(_values_of, self.dicts))
+        inside = all(map(is_, keys, self.keys)) and all(map(is_, values, self.values))
+        return inside and all(map(is_, _each_of(self.lists), self.items))
 
     def below(self) -> list[Any] | None:
         """The containers of the next depth; None where a key is no exact str, or what is inside is not plain."""
@@ -207,10 +207,6 @@ class FlatDict:
         if not changed:
             return changed, self
         return changed, FlatDict(self._keys, values) if set(map(type, changed.values())) <= LEAVES else None
-
-
-def _values_in(dicts: list[Any]) -> chain[Any]:
-    return _each_of(map(_values_of, dicts))
 
 
 def _same_leaves(one: list[Any], other: list[Any]) -> bool:

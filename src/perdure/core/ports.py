@@ -14,7 +14,7 @@ class Clock(Protocol):
 class Randomness(Protocol):
     """Gives unpredictable bytes."""
 
-    def bytes(self, count: int) -> bytes: ...
+    def bytes(self, count: int, /) -> bytes: ...
 
 
 class Telemetry(Protocol):

@@ -226,16 +226,21 @@ def at_moment(write: Write, now: int) -> Write:
     """The write in the time that counts; a lease is renewed for as long as was asked."""
     if now == write.micros:
         return write
-    until = write.renew_until and write.renew_until + now - write.micros
-    return msgspec.structs.replace(write, micros=now, renew_until=until)
+    return msgspec.structs.replace(write, micros=now, renew_until=_until(write, now - write.micros))
 
 
-def stamped(row: ThreadRow, write: Write) -> tuple[ThreadRow, list[Entry]]:
+def _until(write: Write, late: int) -> int:
+    return write.renew_until and write.renew_until + late
+
+
+def stamped(row: ThreadRow, write: Write, now: int | None = None) -> tuple[ThreadRow, list[Entry]]:
     """Give the new entries their versions, times and chain digests, and return the row after them.
 
-    Time never goes back inside a log: a clock that jumped back gives the predecessor's time again.
+    Time never goes back inside a log: a clock that jumped back gives the predecessor's time again. `now` is the time
+    that counts, if that is not the write's own.
     """
-    micros = max(write.micros, row.updated)
+    late = 0 if now is None else now - write.micros
+    micros = max(write.micros + late, row.updated)
     version, chain, state_version = row.head, row.head_digest, row.state_version
     entries: list[Entry] = []
     for at, new in enumerate(write.entries):
@@ -248,7 +253,7 @@ def stamped(row: ThreadRow, write: Write) -> tuple[ThreadRow, list[Entry]]:
         if new.kind is EntryKind.RUN_STARTED:
             row = msgspec.structs.replace(row, run=version)
         entries.append(_entry(new, write.write_id, version, micros, chain, idem_key, request))
-    return _advanced(row, write, micros, version, state_version, chain), entries
+    return _advanced(row, write, late, micros, version, state_version, chain), entries
 
 
 def _entry(
@@ -269,7 +274,9 @@ def _entry(
     )
 
 
-def _advanced(row: ThreadRow, write: Write, micros: int, version: int, state_version: int, chain: bytes) -> ThreadRow:
+def _advanced(
+    row: ThreadRow, write: Write, late: int, micros: int, version: int, state_version: int, chain: bytes
+) -> ThreadRow:
     moved = msgspec.structs.replace(
         row,
         head=version,
@@ -277,7 +284,7 @@ def _advanced(row: ThreadRow, write: Write, micros: int, version: int, state_ver
         head_digest=chain,
         updated=micros,
         last_checkpoint=write.checkpoint.id if write.checkpoint else row.last_checkpoint,
-        lease_until=max(row.lease_until, write.renew_until) if write.epoch is not None else row.lease_until,
+        lease_until=max(row.lease_until, _until(write, late)) if write.epoch is not None else row.lease_until,
     )
     return patched(moved, write.patch) if write.patches else moved
 
@@ -301,9 +308,9 @@ def accepted(before: ThreadRow, after: ThreadRow, mark: CheckpointRow | None) ->
     return Appended(row=after, version=after.head, state_version=changed, before=before.state_version, checkpoint=mark)
 
 
-def foreseen(row: ThreadRow, write: Write) -> tuple[Appended, list[Entry]]:
-    """The answer to a write that is made on top of this line, and its entries."""
-    after, entries = stamped(row, write)
+def foreseen(row: ThreadRow, write: Write, now: int | None = None) -> tuple[Appended, list[Entry]]:
+    """The answer to a write that is made on top of this line, and its entries; `now` as in `stamped`."""
+    after, entries = stamped(row, write, now)
     mark = checkpoint_row(row, after, write.checkpoint) if write.checkpoint else None
     return accepted(row, after, mark), entries
 

@@ -52,7 +52,9 @@ class Baton:
     def take_up(self, depth: int) -> None:
         """Hold it as many times as before."""
         for _ in range(depth):
-            self.__enter__()
+            self._lock.acquire()
+            self._holder = threading.get_ident()
+            self._depth += 1
 
 
 _BATONS: WeakValueDictionary[int, Baton] = WeakValueDictionary()

@@ -25,7 +25,7 @@ class Driver:
         return self._pid != os.getpid()
 
     def __call__(self, work: Coroutine[Any, Any, T]) -> T:
-        if self.is_inherited():
+        if self._pid != os.getpid():
             # The lock may be held by a thread that os.fork left behind: waiting for it would be for ever.
             work.close()
             raise ForkedProcessError("the store", f"opened by process {self._pid}, used by {os.getpid()}")

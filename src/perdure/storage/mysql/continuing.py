@@ -18,7 +18,7 @@ from typing import Any
 
 from perdure.core.entries import Entry
 from perdure.core.threads import ThreadRow
-from perdure.core.writes import Write, at_moment, continues, foreseen
+from perdure.core.writes import Write, continues, foreseen
 from perdure.storage.mysql.dialect import SERVER_NOW
 from perdure.storage.mysql.errors import Missed
 from perdure.storage.mysql.literals import spelled
@@ -55,7 +55,7 @@ class Continuing:
         now = write.micros if self._time is None else self._time.now()
         if known is None or now is None or not self._fits(write, known.row, now):
             return None
-        answer, entries = foreseen(known.row, at_moment(write, now))
+        answer, entries = foreseen(known.row, write, now)
         mark = answer.checkpoint
         phrases = [self._moved(known, answer.row), *self._added(known, entries)]
         if mark is not None:

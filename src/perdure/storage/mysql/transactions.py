@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from time import monotonic
 from typing import Any
 
@@ -17,7 +17,7 @@ from perdure.storage.mysql.ports import Pool
 from perdure.storage.mysql.wires import Result, Wire
 from perdure.storage.ports import check_usable
 from perdure.storage.sql.filling import fill_in_batches
-from perdure.storage.sql.retrying import Outage, Retrying
+from perdure.storage.sql.retrying import Asking, Outage, Retrying
 from perdure.storage.sql.rows import Row
 from perdure.storage.sql.schema import TABLES
 from perdure.storage.sql.server_time import ServerTime
@@ -101,7 +101,7 @@ class MysqlPort:
         self._server_time = server_time
         self._call_timeout = call_timeout
         self._retrying = Retrying(self, retry_seconds)
-        self._waiting: Callable[[], AbstractContextManager[None]] = baton.laid_down if baton else nullcontext
+        self._baton = baton
         self._outage = Outage(place, telemetry)
         self._pid = os.getpid()
         self._closed = False
@@ -167,7 +167,7 @@ class MysqlPort:
 
     async def _lent(self, use: Callable[[Wire], Awaitable[T]]) -> T:
         check_usable(self.place, self._pid, self._closed)
-        with self._waiting(), self._outage:
+        with Asking(self._baton, self._outage):
             wire = await self._pool.take()
             self.reached = True
             try:
@@ -186,7 +186,7 @@ class MysqlPort:
         self._pool.distrust()
 
     async def pause(self, seconds: float) -> None:
-        with self._waiting():
+        with self._baton.laid_down() if self._baton else nullcontext():
             await self._pool.pause(seconds)
 
     async def compact(self) -> None:

@@ -17,7 +17,7 @@ import msgspec
 from perdure.core.checkpoint import CheckpointRow
 from perdure.core.entries import ENTRY_SCHEMA, Entry
 from perdure.core.threads import ThreadRow
-from perdure.core.writes import Appended, Write, at_moment, foreseen
+from perdure.core.writes import Appended, Write, foreseen
 from perdure.storage.postgres.saving import USED
 from perdure.storage.sql.rows import Row, StoredThread
 from perdure.storage.sql.server_time import BEHIND, ServerTime
@@ -69,7 +69,7 @@ class Continuing:
         now = write.micros if self._time is None else self._time.now()
         if now is None or (self._time is not None and known.row.updated - now >= BEHIND):  # its clock went back
             return None
-        answer, entries = foreseen(known.row, at_moment(write, now))
+        answer, entries = foreseen(known.row, write, now)
         has_key, mark = write.idem_key is not None, answer.checkpoint
         values = (*_line_values(known, answer.row), write.write_id)
         if has_key:

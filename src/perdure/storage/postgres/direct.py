@@ -32,7 +32,7 @@ _TYPES: dict[type, int] = {int: 20, str: 25, bytes: 17, bool: 16, type(None): 0}
 _BOUND: dict[type, Any] = {int: _int8.pack, str: str.encode, bool: lambda value: b"\1" if value else b"\0"}
 Kinds = tuple[type, ...]
 Binds = tuple[Callable[[Any], bytes] | None, ...]  # None: as it is
-Ready = tuple[bytes, list[bytes | None]]
+Ready = tuple[bytes, list[bytes | None], list[int], int]  # as libpq's PQsendQueryPrepared takes it
 Preparation = tuple[tuple[str, Kinds], bytes]
 
 
@@ -44,7 +44,7 @@ class Direct:
 
         self._libpq = libpq
         self._reading = Transformer()
-        self._names: dict[tuple[str, Kinds], tuple[bytes, Binds]] = {}
+        self._names: dict[tuple[str, Kinds], tuple[bytes, Binds, list[int]]] = {}
         self._asked: dict[tuple[str, Kinds], int] = {}
         self._due: list[tuple[str, Kinds]] = []
         self._made = 0
@@ -58,11 +58,12 @@ class Direct:
         known = self._names.get((sql, tuple(map(type, values))))
         if known is None:
             return None
-        name, binds = known
+        name, binds, formats = known
         try:
-            return name, [bind(value) if bind else value for bind, value in zip(binds, values, strict=True)]
+            bound = [bind(value) if bind else value for bind, value in zip(binds, values, strict=True)]
         except struct_error:  # an int of more than eight bytes
             return None
+        return name, bound, formats, _BINARY
 
     def note(self, sql: str, values: Row) -> None:
         """A statement went through the cursor; one that did so often is prepared when there is a moment for it."""
@@ -83,7 +84,7 @@ class Direct:
     def prepared(self, preparation: Preparation) -> None:
         """It was: from now on it goes this way."""
         key, name = preparation
-        self._names[key] = name, tuple(map(_BOUND.get, key[1]))
+        self._names[key] = name, tuple(map(_BOUND.get, key[1])), [_BINARY] * len(key[1])
 
     def prepare(self, preparation: Preparation, seconds: float | None) -> None:
         """Prepare a statement, in place; raises what the server refused it with."""
@@ -101,16 +102,13 @@ class Direct:
 
     def run(self, ready: Ready, seconds: float | None) -> list[Row]:
         """Run a statement in place; close the connection and raise when nothing is heard for so long."""
-        self._send(*ready)
+        self._libpq.send_query_prepared(*ready)
         return self._wait(seconds)
 
     async def run_on_loop(self, ready: Ready, seconds: float | None) -> list[Row]:
         """The same while the event loop goes on."""
-        self._send(*ready)
+        self._libpq.send_query_prepared(*ready)
         return await self._wait_on_loop(seconds)
-
-    def _send(self, name: bytes, bound: list[bytes | None]) -> None:
-        self._libpq.send_query_prepared(name, bound, [_BINARY] * len(bound), _BINARY)
 
     def _wait(self, seconds: float | None) -> list[Row]:
         libpq, most = self._libpq, None if seconds is None else seconds * 1000

@@ -35,9 +35,9 @@ class Kept:
         finally:
             self._waiting.pop()
 
-    def put(self, wire: Any) -> list[Any]:
-        """Keep a connection; returns those that have to go back to the pool."""
+    def keep(self, wire: Any) -> Any:
+        """Keep a connection; returns one that has to go back to the pool instead, or None."""
         if not wire.stays(_LENT_FOR):
-            return [wire]
+            return wire
         self._wires.append(wire)
-        return [back] if self._waiting and (back := self.take()) is not None else []
+        return self.take() if self._waiting else None

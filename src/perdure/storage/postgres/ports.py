@@ -33,6 +33,10 @@ class Pool(Protocol):
 
     async def get(self, seconds: float) -> Wire: ...
 
+    def keep(self, wire: Any) -> Any:
+        """Keep a connection for the next call; returns one that has to be `put` back instead, or None."""
+        ...
+
     async def put(self, wire: Any) -> None: ...
 
     async def distrust(self) -> None:
@@ -107,6 +111,9 @@ class GivenInPlacePool:
             connection.autocommit = True
         return PsycopgWire(connection, self.prepare, Lender(self._call_timeout, self._ours, borrowed))
 
+    def keep(self, wire: PsycopgWire) -> Any:
+        return wire
+
     async def put(self, wire: PsycopgWire) -> None:
         if wire.borrowed:
             with suppress(Exception):  # a connection that is broken goes back as it is
@@ -154,19 +161,18 @@ class InPlacePool(GivenInPlacePool):
         with self._kept.waiting():
             return self._kept.take() or await super().get(seconds)
 
-    async def put(self, wire: PsycopgWire) -> None:
-        for back in self._kept.put(wire):
-            await super().put(back)
+    def keep(self, wire: PsycopgWire) -> Any:
+        return self._kept.keep(wire)
 
     async def distrust(self) -> None:
         while (wire := self._kept.take()) is not None:
             await wire.discard()
-            await super().put(wire)
+            await self.put(wire)
         self._pool.drain()
 
     async def close(self) -> None:
         while (wire := self._kept.take()) is not None:
-            await super().put(wire)
+            await self.put(wire)
         await super().close()
 
 
@@ -195,6 +201,9 @@ class GivenLoopPool:
         if borrowed:
             await connection.set_autocommit(True)
         return AsyncPsycopgWire(connection, self.prepare, Lender(self._call_timeout, self._ours, borrowed))
+
+    def keep(self, wire: AsyncPsycopgWire) -> Any:
+        return wire
 
     async def put(self, wire: AsyncPsycopgWire) -> None:
         if wire.borrowed:
@@ -239,15 +248,14 @@ class LoopPool(GivenLoopPool):
         with self._kept_here().waiting():
             return await super().get(seconds)
 
-    async def put(self, wire: AsyncPsycopgWire) -> None:
-        for back in self._kept[asyncio.get_running_loop()].put(wire):
-            await super().put(back)
+    def keep(self, wire: AsyncPsycopgWire) -> Any:
+        return self._kept_here().keep(wire)
 
     async def distrust(self) -> None:
         kept = self._kept[asyncio.get_running_loop()]
         while (wire := kept.take()) is not None:
             await wire.discard()
-            await super().put(wire)
+            await self.put(wire)
         await (await self._pool()).drain()
 
     async def _pool(self) -> Any:
@@ -283,7 +291,7 @@ class LoopPool(GivenLoopPool):
         if loop is not None and pool is not None:
             kept = self._kept.pop(loop, Kept())
             while (wire := kept.take()) is not None:
-                await super().put(wire)
+                await self.put(wire)
             del self._pools[loop]
             await pool.close()
         for connection in list(self._connections):
@@ -340,6 +348,9 @@ class AsyncpgPool:
     async def get(self, seconds: float) -> AsyncpgWire:
         connection = await self._pool.acquire(timeout=min(seconds, CONNECTING))
         return AsyncpgWire(connection, self._call_timeout)
+
+    def keep(self, wire: AsyncpgWire) -> Any:
+        return wire
 
     async def put(self, wire: AsyncpgWire) -> None:
         # asyncpg asks the server to reset the session. One that is gone by then has answered the call already: its

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from perdure.core.errors import StorageError
@@ -17,7 +17,7 @@ from perdure.storage.postgres.options import Options
 from perdure.storage.postgres.ports import Pool
 from perdure.storage.postgres.saving import SERVER_NOW
 from perdure.storage.postgres.wires import Wire
-from perdure.storage.sql.retrying import Outage
+from perdure.storage.sql.retrying import Asking, Outage
 from perdure.storage.sql.rows import Row
 from perdure.storage.sql.schema import TABLES
 from perdure.storage.sql.server_time import ServerTime
@@ -66,7 +66,7 @@ class PostgresPort:
         self.time = ServerTime() if options.server_time else None
         self._pool = pool
         self._options = options
-        self._waiting: Callable[[], AbstractContextManager[None]] = baton.laid_down if baton else nullcontext
+        self._baton = baton
         self._pid = os.getpid()
         self._closed = False
         self._lent_now = 0
@@ -95,9 +95,9 @@ class PostgresPort:
 
         return await self._lent(slowly)
 
-    def save(self, statement: Callable[[], tuple[str, Row]]) -> Awaitable[list[Row]]:
-        """Run one statement that is its own transaction; it is asked for once there is a connection for it."""
-        return self._lent(lambda wire: wire.rows(*statement()), self._in_doubt)
+    def save(self, sql: str, values: Row) -> Awaitable[list[Row]]:
+        """Run one statement that is its own transaction."""
+        return self._lent(lambda wire: wire.rows(sql, values), self._in_doubt)
 
     def _on(self, wire: Wire) -> PostgresTransaction:
         return PostgresTransaction(wire, self.sql, self._options.schema, self.time)
@@ -127,7 +127,7 @@ class PostgresPort:
         self, use: Callable[[Wire], Awaitable[T]], blamed: Callable[[BaseException], BaseException] | None = None
     ) -> T:
         check_usable(self.place, self._pid, self._closed)
-        with self._waiting(), self._outage:
+        with Asking(self._baton, self._outage):
             wire = self._pool.at_hand() or await self._get()
             self._lent_now += 1
             self.reached = True
@@ -142,7 +142,9 @@ class PostgresPort:
                 raise
             finally:
                 self._lent_now -= 1
-                await self._pool.put(wire)
+                back = self._pool.keep(wire)
+                if back is not None:
+                    await self._pool.put(back)
 
     async def _note(self, wire: Wire, exc: Exception) -> None:
         """After an error: a pooler that mixes up prepared statements is not given any more of them.
@@ -185,7 +187,7 @@ class PostgresPort:
         return ServerGone(self.place, words(refused) if refused else "the server does not answer")
 
     async def pause(self, seconds: float) -> None:
-        with self._waiting():
+        with self._baton.laid_down() if self._baton else nullcontext():
             await self._pool.pause(seconds)
 
     async def compact(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from perdure.core.errors import InvalidInputError
 from perdure.core.ports import Telemetry
+from perdure.storage.baton import Baton
 from perdure.storage.sql.transactions import CommitUnknown, Job, ServerGone, SqlPort, T, Transaction, TryAgain
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
@@ -95,9 +96,8 @@ class Outage:
         self._lock = threading.Lock()
         self._since: float | None = None
 
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+    def ended(self, error: BaseException | None) -> None:
+        """A use of the server ended, with an error or well."""
         if error is None:
             if self._since is not None:
                 self._over()
@@ -117,6 +117,29 @@ class Outage:
         if since is not None:
             seconds = round(time.monotonic() - since, 3)
             self._telemetry.log("info", "the server is back", place=self._place, seconds=seconds)
+
+
+class Asking:
+    """Around each use of a server: other threads go on meanwhile, and how it ends is heard.
+
+    One class for both, since two of them are felt at every save.
+    """
+
+    __slots__ = ("_baton", "_depth", "_outage")
+
+    def __init__(self, baton: Baton | None, outage: Outage) -> None:
+        self._baton = baton
+        self._outage = outage
+
+    def __enter__(self) -> None:
+        self._depth = self._baton.lay_down() if self._baton else 0
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            self._outage.ended(error)
+        finally:
+            if self._baton:
+                self._baton.take_up(self._depth)
 
 
 def check_call_timeout(seconds: object) -> float | None:
