@@ -7,35 +7,31 @@ from typing import Any
 
 import msgspec
 
-from perdure.checkpoints.heads import Head, Heads
+from perdure.checkpoints.adding import WRITE_ID, Adding
+from perdure.checkpoints.heads import Head
 from perdure.checkpoints.requests import Request, Saved
 from perdure.checkpoints.restoring import Restorer
+from perdure.checkpoints.snapshotting import Buffer, Snapshotter
 from perdure.checkpoints.walking import walk
 from perdure.core import blobs, snapshots
 from perdure.core.changes import Change
-from perdure.core.checkpoint import CheckpointMark
 from perdure.core.codec import encode
 from perdure.core.delta import delta, placed
-from perdure.core.digest import digest_of, snapshot_digest
+from perdure.core.digest import digest_of
 from perdure.core.document import Document, Placed
-from perdure.core.entries import EntryKind, NewEntry
-from perdure.core.envelope import seal, seal_packed, seal_record
-from perdure.core.errors import NotFoundError, PerdureError, StorageBusyError, VersionConflictError
+from perdure.core.entries import EntryKind
+from perdure.core.errors import NotFoundError, StorageBusyError, VersionConflictError
 from perdure.core.fold import change_of
 from perdure.core.identity import ThreadKey
-from perdure.core.ids import IdMaker
 from perdure.core.ops import Op
-from perdure.core.payload import StateChange, WholeState, encode_body, encode_into
-from perdure.core.ports import Clock, Randomness, Silence, Telemetry
-from perdure.core.pruning import Pruning, is_blank
+from perdure.core.payload import StateChange, encode_body
+from perdure.core.ports import Clock, Randomness, Telemetry
+from perdure.core.pruning import is_blank
 from perdure.core.seen import Seen
 from perdure.core.threads import ThreadRow
-from perdure.core.writes import Appended, Blob, Snapshot, Write, made_again
+from perdure.core.writes import Appended, Write, made_again
 from perdure.storage.contract import Storage
 
-_LARGE_BUFFER = 64 * 1024 * 1024  # a buffer larger than this is given back
-_SMALL = 0.5  # a snapshot that takes less than this of its state may have another one beside it
-_WRITE_ID = 8  # bytes: looked for among the newest entries of one thread
 _NEVER = -1  # a version no thread is at: the write can only be found again, never be made
 _UNSEEN = 10_000  # threads that were appended to without a look at their state
 _LOOKED_AT = 16  # versions after which a first append looks at the state all the same
@@ -53,22 +49,16 @@ class New(msgspec.Struct, frozen=True):
 Plan = Callable[[Head], tuple[Write, New]]
 
 
-class Engine:
+class Engine(Adding):
     """Saves and restores states on a storage."""
 
     def __init__(
         self, storage: Storage, *, clock: Clock, randomness: Randomness, telemetry: Telemetry, cache_bytes: int
     ) -> None:
-        self.storage = storage
-        self.clock = clock
-        self.telemetry = telemetry
-        self._is_heard = type(telemetry) is not Silence
-        self.ids = IdMaker(clock, randomness)
-        self._randomness = randomness
-        self._heads = Heads(cache_bytes)
+        super().__init__(storage, clock=clock, randomness=randomness, telemetry=telemetry, cache_bytes=cache_bytes)
         self._restorer = Restorer(storage, telemetry)
-        self._buffer = bytearray()
-        self._unseen: set[ThreadKey] = set()
+        self._buffer = Buffer()
+        self._snapshotter = Snapshotter(storage, telemetry, self._buffer)
 
     async def head(self, key: ThreadKey) -> Head:
         """The newest state, checked against the storage; only what is new is read."""
@@ -122,102 +112,6 @@ class Engine:
 
         return await self._make(key, plan, expected, expected, uid)
 
-    async def add(
-        self, row: ThreadRow, kind: EntryKind, body: bytes, request: Request, names: int | None = None
-    ) -> Appended:
-        """Add an entry that does not change the state; a version that it `names` has to be there."""
-        return await self._added(row, kind, body, request, None, names=names)
-
-    def entry(self, kind: EntryKind, body: bytes, actor: str | None) -> NewEntry:
-        """An entry with this body, packed where that saves the storage room."""
-        payload = seal_packed(body) if len(body) >= self.storage.packs_from else seal(body)
-        return NewEntry(kind=kind, payload=payload, digest=digest_of(body), actor=actor)
-
-    def record(self, kind: EntryKind, body: bytes, actor: str | None) -> NewEntry:
-        """The same for what a run tells, which is read again entry by entry when it is resumed."""
-        payload = seal_record(body) if len(body) >= self.storage.packs_records_from else seal(body)
-        return NewEntry(kind=kind, payload=payload, digest=digest_of(body), actor=actor)
-
-    async def speak(self, key: ThreadKey, entries: Sequence[NewEntry], request: Request) -> Appended:
-        """Add entries that do not change the state, all in one write. The thread is made when there is none."""
-        head = self._heads.get(key)
-        uid = request.uid or (head.uid if head else None)
-        write = Write(
-            key=key,
-            entries=tuple(entries),
-            write_id=self._randomness.bytes(_WRITE_ID),
-            micros=self.clock.now(),
-            new_uid="" if uid else self.ids.sortable(),
-            uid=uid,
-            idem_key=request.key,
-            request=_asked(entries) if request.key is not None else None,
-            checkpoint=self._marked(request),
-            patch=request.patch,
-            after_run=request.after_run,
-            epoch=request.epoch,
-            renew_until=request.renew_until,
-        )
-        try:
-            done = await self.storage.append(write)
-        except (NotFoundError, VersionConflictError):
-            if request.uid is not None or write.uid is None:
-                raise
-            self.forget(key)  # deleted, or made again, by somebody; this caller never claimed to have seen it
-            write = msgspec.structs.replace(write, uid=None, new_uid=self.ids.sortable())
-            done = await self.storage.append(write)
-        self._tell(key, done, write)
-        return done
-
-    async def mark(self, row: ThreadRow, version: int, request: Request) -> Appended:
-        """Make a checkpoint of a version that is there already."""
-        mark = msgspec.structs.replace(self._marked(request) or CheckpointMark(id="", kind=""), version=version)
-        return await self._added(row, EntryKind.CHECKPOINT_SAVED, encode_body(mark), request, mark, names=version)
-
-    async def prune(
-        self, row: ThreadRow, body: bytes, pruning: Pruning, large: tuple[Blob, ...], request: Request
-    ) -> Appended:
-        """Drop what a plan names, in the transaction of the entry that tells of it."""
-        return await self._added(row, EntryKind.RANGE_PRUNED, body, request, None, pruning, large)
-
-    async def take_back(self, row: ThreadRow, body: bytes, pruning: Pruning, request: Request) -> Appended:
-        """Empty messages, in the transaction of the entry that tells of it."""
-        return await self._added(row, EntryKind.MESSAGE_DELETED, body, request, None, pruning)
-
-    async def _added(
-        self,
-        row: ThreadRow,
-        kind: EntryKind,
-        body: bytes,
-        request: Request,
-        mark: CheckpointMark | None,
-        pruning: Pruning | None = None,
-        large: tuple[Blob, ...] = (),
-        names: int | None = None,
-    ) -> Appended:
-        asked = [kind, mark.version, *request.asked()] if mark else [kind, body]
-        write = Write(
-            key=row.key,
-            entries=(self.entry(kind, body, request.actor),),
-            write_id=self._randomness.bytes(_WRITE_ID),
-            micros=self.clock.now(),
-            new_uid="",
-            uid=row.uid,
-            idem_key=request.key,
-            request=digest_of(encode_body(asked)) if request.key is not None else None,
-            since=row.head,
-            checkpoint=mark,
-            patch=request.patch,
-            blobs=large,
-            pruning=pruning,
-            names=names,
-        )
-        return await self.storage.append(write)
-
-    def _marked(self, request: Request) -> CheckpointMark | None:
-        """The checkpoint of a request, with an id after all others, unless it has one."""
-        mark = request.mark
-        return msgspec.structs.replace(mark, id=self.ids.checkpoint()) if mark and not mark.id else mark
-
     async def change(self, key: ThreadKey, change: Change, expected: int | None, request: Request) -> Saved:
         """Apply a change. One that commutes goes on after a lost race; the answer tells what was there before it."""
         content = request.content
@@ -267,12 +161,6 @@ class Engine:
         self._tell(key, done, write)
         return Saved(done)
 
-    def _tell(self, key: ThreadKey, done: Appended, write: Write) -> None:
-        if self._is_heard and not done.again:
-            kind = write.entries[-1].kind
-            self.telemetry.count("perdure.writes", 1, kind=kind)
-            self.telemetry.event("entry.committed", thread=key.id, version=done.version, kind=kind)
-
     async def _make(self, key: ThreadKey, plan: Plan, expected: int | None, seen: int | None, uid: str | None) -> Saved:
         """Plan a write against the newest state and append it; after a lost race, plan it again.
 
@@ -299,13 +187,13 @@ class Engine:
                 await self.head(key)
             else:
                 if self._settle(key, head, done, new, write):
-                    await self._snapshot(key, head)
+                    await self._snapshotter.write(key, head)
                 return Saved(done)
         raise StorageBusyError(f"thread {key.id!r}", f"other writers were first {_REBASES} times")
 
     def _difference(self, head: Head, state: object) -> tuple[Placed, Seen]:
         """Find the change from a head to a state, through one buffer that all saves share."""
-        new, seen = head.seen.encoded(state, self._taken_buffer())
+        new, seen = head.seen.encoded(state, self._buffer.taken())
         return placed(head.document, new), seen
 
     def _unmade(self, write: Write, expected: int | None, head: Head) -> Write:
@@ -337,7 +225,7 @@ class Engine:
         write = Write(
             key=key,
             entries=(*request.also, entry),
-            write_id=self._randomness.bytes(_WRITE_ID),
+            write_id=self._randomness.bytes(WRITE_ID),
             micros=self.clock.now(),
             new_uid=self.ids.sortable() if head.uid is None else "",
             uid=head.uid,
@@ -367,63 +255,13 @@ class Engine:
             self.forget(key)
             raise
         self._heads.put(key, head)
-        return head.since > snapshots.SMALLEST and self._is_due(head)
+        return head.since > snapshots.SMALLEST and self._snapshotter.is_due(head)
 
     async def snapshot(self, key: ThreadKey) -> None:
         """Write a whole state of the newest version beside the log, where one is due."""
         head = await self.head(key)
-        if head.uid is not None and self._is_due(head):
-            await self._snapshot(key, head)
-
-    def _is_due(self, head: Head) -> bool:
-        reuses = self.storage.reuses_room
-        return snapshots.is_due(head.since, head.document.size, head.count, reuses_room=reuses)
-
-    async def _snapshot(self, key: ThreadKey, head: Head) -> None:
-        """Write a whole state beside the log. It is derived: failing to write it harms nothing."""
-        apart = head.apart + head.since
-        stays = snapshots.is_landmark(apart, head.document.size)
-        payload = self._sealed_whole(head, 0 if stays else apart, stays)
-        digest = snapshot_digest(head.chain, payload)
-        snapshot = Snapshot(version=head.last, chain=head.chain, digest=digest, payload=payload)
-        old = self._roll(head, len(payload), stays)
-        head.since, head.count, head.apart = 0, 0, 0 if stays else apart
-        try:
-            for version in old:  # first, so that the new one can have their room
-                await self.storage.drop_snapshot(key, version)
-            await self.storage.put_snapshot(key, head.uid or "", snapshot)
-            self.telemetry.count("perdure.snapshots", 1)
-        except PerdureError as exc:
-            self.telemetry.log("warning", "a snapshot could not be written", thread=key.id, error=str(exc))
-
-    def _roll(self, head: Head, size: int, stays: bool) -> list[int]:
-        """Note a new snapshot of this size in the head, and return the versions of those that it replaces."""
-        spares = self.storage.reuses_room and size < head.document.size * _SMALL
-        old = [head.spare, 0 if spares else head.rolling]
-        head.rolling, head.spare = 0 if stays else head.last, head.rolling if spares else 0
-        return [version for version in old if version]
-
-    def _sealed_whole(self, head: Head, apart: int, stays: bool) -> bytes:
-        """A whole state as it is stored."""
-        document = head.document
-        state, large = document.parts(), list[Blob]()
-        if blobs.may_have_large(document.root):
-            encoded, large = blobs.extract(document.encoded())
-            state = msgspec.Raw(encoded)
-        digests = [blob.digest for blob in large]
-        encode_into(WholeState(state, digests, apart, stays, spare=head.rolling), self._taken_buffer())
-        return seal_packed(self._buffer)
-
-    def _taken_buffer(self) -> bytearray:
-        """The buffer that all saves share: fresh memory for a large state costs more than encoding it."""
-        if len(self._buffer) > _LARGE_BUFFER:
-            self._buffer = bytearray()
-        return self._buffer
-
-    def forget(self, key: ThreadKey) -> None:
-        """Drop what the process knows of a thread."""
-        self._heads.drop(key)
-        self._unseen.discard(key)
+        if head.uid is not None and self._snapshotter.is_due(head):
+            await self._snapshotter.write(key, head)
 
 
 def _check_same(key: ThreadKey, expected: int | None, head: Head) -> None:
@@ -448,8 +286,3 @@ def _with_blobs(body: bytes, large: list[blobs.Blob]) -> bytes:
     parts = msgspec.msgpack.decode(body, type=list[msgspec.Raw])
     parts[3] = msgspec.Raw(encode_body([blob.digest for blob in large]))
     return encode_body(parts)
-
-
-def _asked(entries: Sequence[NewEntry]) -> bytes:
-    """What a key stands for. The kinds belong to it: the end of a run and its cancellation may have the same body."""
-    return digest_of(encode_body([[entry.kind, entry.digest] for entry in entries]))
