@@ -8,20 +8,22 @@ Errors of drivers and of the system reach the caller as `StorageError` classes o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
 from perdure.core.checkpoint import CheckpointQuery, CheckpointRow
-from perdure.core.derived import Derived
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.identity import ThreadKey
 from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected, Projection, Tallies
 from perdure.core.pruning import Record, WholeLog
 from perdure.core.seams import Seams
 from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Which
-from perdure.core.transfer import ThreadCopy
 from perdure.core.writes import Appended, Restored, Sizes, Snapshot, Write
+
+if TYPE_CHECKING:
+    from perdure.core.derived import Derived
+    from perdure.core.transfer import ThreadCopy
 
 SCHEMA = 4  # what this release writes
 READS = 1  # the oldest schema this release reads and upgrades
