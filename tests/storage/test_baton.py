@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gc
+import random
+import signal
 import sys
 import threading
 import time
 import weakref
+from types import FrameType
 
-import pytest
-
+from perdure.core.ports import Silence
 from perdure.storage.baton import Baton, all_laid_down
+from perdure.storage.sql.retrying import Asking, Outage
 
 PATIENCE = 10.0
 
@@ -20,9 +23,9 @@ def _is_free(baton: Baton) -> bool:
     got: list[bool] = []
 
     def look() -> None:
-        got.append(baton._lock.acquire(blocking=False))
+        got.append(baton.held.acquire(blocking=False))
         if got[0]:
-            baton._lock.release()
+            baton.held.release()
 
     other = threading.Thread(target=look)
     other.start()
@@ -32,16 +35,16 @@ def _is_free(baton: Baton) -> bool:
 
 def test_it_is_laid_down_wholly_and_held_as_often_as_before() -> None:
     baton = Baton()
-    with baton, baton:
+    with baton.held, baton.held:
         assert not _is_free(baton)
         with baton.laid_down():
             assert _is_free(baton)
             with baton.laid_down():  # nothing is left to lay down
                 assert _is_free(baton)
         assert not _is_free(baton)
-        baton.__exit__()
+        baton.held.release()
         assert not _is_free(baton)
-        baton.__enter__()
+        baton.held.acquire()
     assert _is_free(baton)
 
 
@@ -50,14 +53,14 @@ def test_all_that_a_thread_holds_are_laid_down_and_no_others() -> None:
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with theirs:
+        with theirs.held:
             held.set()
             done.wait(PATIENCE)
 
     other = threading.Thread(target=hold)
     other.start()
     assert held.wait(PATIENCE)
-    with mine, both:
+    with mine.held, both.held:
         with all_laid_down():
             assert [_is_free(each) for each in (mine, both, theirs, nobodys)] == [True, True, False, True]
         assert [_is_free(each) for each in (mine, both, theirs, nobodys)] == [False, False, False, True]
@@ -74,7 +77,7 @@ def test_threads_that_hold_two_go_on_after_a_wait() -> None:
 
     def work() -> None:
         for _ in range(2000):
-            with one, two, all_laid_down():
+            with one.held, two.held, all_laid_down():
                 time.sleep(0)
         finished.append(None)
 
@@ -95,32 +98,36 @@ def test_one_that_nobody_needs_is_let_go() -> None:
     assert gone() is None
 
 
-class Interrupted(Baton):
-    """A Ctrl-C comes while it is waited for."""
+def test_interrupts_at_any_moment_never_keep_it_from_others() -> None:
+    before = signal.signal(signal.SIGALRM, _interrupt)
+    outage, rng, came = Outage("a server", Silence()), random.Random(1), 0
+    for _ in range(300):
+        baton = Baton()
+        signal.setitimer(signal.ITIMER_REAL, rng.uniform(2e-6, 2e-4))
+        came += _is_interrupted(baton, outage)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        assert _is_free(baton)
+    signal.signal(signal.SIGALRM, before)
+    assert came > 20
 
-    def take_up(self, depth: int) -> None:
+
+def _is_interrupted(baton: Baton, outage: Outage) -> bool:
+    try:
+        for _ in range(2000):
+            baton.drive(_ask(baton, outage))
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+async def _ask(baton: Baton, outage: Outage) -> None:
+    with Asking(baton, outage):
+        pass
+
+
+AIMED_AT = {each.__code__ for each in (Asking.__enter__, Asking.__exit__, Baton.lay_down, Baton.take_up)}
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    if frame is not None and frame.f_code in AIMED_AT:
         raise KeyboardInterrupt
-
-
-def test_an_interrupt_while_it_is_taken_up_leaves_it_to_its_holder() -> None:
-    baton, held, done = Interrupted(), threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with baton:
-            held.set()
-            done.wait(PATIENCE)
-
-    def wait() -> None:
-        with baton, baton.laid_down():
-            other.start()
-            assert held.wait(PATIENCE)
-
-    other = threading.Thread(target=hold)
-    with pytest.raises(KeyboardInterrupt):
-        wait()
-    assert (baton._holder, baton._depth) == (other.ident, 1)
-    done.set()
-    other.join(PATIENCE)
-    with baton:
-        assert baton.lay_down() == 1
-    assert _is_free(baton)

@@ -25,6 +25,7 @@ from perdure.storage.mysql import wires
 from perdure.storage.mysql.literals import literal, spelled
 from perdure.storage.mysql.store import MysqlStorage
 from perdure.storage.sql import server_time
+from perdure.storage.sql.server_time import BEHIND
 from perdure.storage.sql.transactions import TryAgain
 from perdure.testing.clock import ManualClock
 from perdure.testing.contract import Mode
@@ -283,7 +284,7 @@ def test_a_text_that_reaches_the_server_late_is_not_written_twice(
     scene.run(scene.scribe.append(THREAD, MESSAGE, uid=uid))
     (late,) = asked
     with suppress(TryAgain):
-        scene.run(scene.storage._port.save((late,)))
+        scene.run(scene.storage._port.save(lambda: (late,)))
     assert [entry.version for entry in scene.run(scene.storage.entries(THREAD))] == [1, 2]
     assert scene.run(scene.storage.thread(THREAD)).head == 2  # type: ignore[union-attr]
 
@@ -342,6 +343,25 @@ def test_many_saves_have_times_that_are_the_servers_or_a_moment_before(timed: Sc
     entries = timed.run(timed.storage.entries(THREAD))
     assert [entry.micros for entry in entries] == sorted(entry.micros for entry in entries)
     assert verify_links("t1", 0, GENESIS, entries) == made.head_digest
+
+
+async def test_a_save_that_waited_for_a_connection_brings_the_time_of_its_sending(
+    url: str, asked: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_time, "_CLOSE", 60.0)
+    storage = MysqlStorage(url, mode="async", pool_max=1)
+    await storage.setup()
+    scribe = Scribe(storage, ManualClock())
+    uid = (await scribe.append()).row.uid
+    await scribe.append(THREAD, STATE, uid=uid, expected=1)  # the time is heard
+    asked.clear()
+    busy = storage._port.read(lambda tx: tx.rows(f"SELECT SLEEP({3 * BEHIND / SECOND})"), alone=True)
+    holder = asyncio.create_task(busy)
+    await asyncio.sleep(0)  # it has the connection now
+    await scribe.append(THREAD, STATE, uid=uid, expected=2)
+    await holder
+    await storage.close()
+    assert [reads_the_line(text) for text in asked] == [False, False]
 
 
 def test_leases_are_judged_by_the_servers_time(timed: Scene) -> None:

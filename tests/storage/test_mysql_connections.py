@@ -138,13 +138,13 @@ def test_threads_that_share_a_store_wait_for_the_server_at_the_same_time(url: st
     slow = scene.scribe.write(THREAD)
 
     def waits() -> None:
-        with baton:
+        with baton.held:
             drive(scene.storage.append(slow))
 
     waiting = threading.Thread(target=waits)
     waiting.start()
     _wait_for_lock(url, waiting)
-    with baton:
+    with baton.held:
         assert drive(scene.scribe.append(OTHER)).version == 2
     held.let_go()
     waiting.join()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.storage.baton import Baton, all_laid_down
+from perdure.storage.baton import Baton
 from perdure.storage.contract import Storage
 from perdure.storage.drive import drive
 from perdure.storage.file.store import FileStorage
@@ -47,46 +47,20 @@ def test_others_go_on_while_one_waits_for_work(storage: Storage, monkeypatch: py
     drive(watch.wait(0))
 
     def waits() -> None:
-        with baton, baton:
+        with baton.held, baton.held:
             asleep.set()
             drive(watch.wait(2.0))
-            assert baton._holder == threading.get_ident()
+            assert baton.held._is_owned()
             done.set()
 
     asleep, done = threading.Event(), threading.Event()
     waiting = threading.Thread(target=waits)
     waiting.start()
     asleep.wait()
-    with baton:
+    with baton.held:
         went_on.set()
         assert not done.is_set()
     waiting.join()
     assert went_on.is_set()
     assert done.is_set()
     drive(watch.close())
-
-
-def test_all_batons_of_a_thread_are_laid_down_and_taken_up_again() -> None:
-    first, second = Baton(), Baton()
-    with first, second, first:
-        with all_laid_down():
-            assert (first._holder, second._holder) == (None, None)
-        assert (first._depth, second._depth) == (2, 1)
-    assert (first._holder, first._depth, second._depth) == (None, 0, 0)
-
-
-def test_a_baton_of_another_thread_is_left_with_it() -> None:
-    baton, held, done = Baton(), threading.Event(), threading.Event()
-
-    def holds() -> None:
-        with baton:
-            held.set()
-            done.wait()
-
-    holding = threading.Thread(target=holds)
-    holding.start()
-    held.wait()
-    with all_laid_down():
-        assert baton._depth == 1
-    done.set()
-    holding.join()

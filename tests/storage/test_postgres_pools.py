@@ -16,7 +16,7 @@ import psycopg_pool
 import pytest
 
 from perdure import Perdure, sync
-from perdure.core.errors import InvalidInputError, StorageUnavailableError
+from perdure.core.errors import InvalidInputError, StorageClosedError, StorageUnavailableError
 from perdure.storage.postgres.store import PostgresStorage
 from perdure.storage.postgres.wires import Lender, PsycopgWire
 from perdure.testing.clock import ManualClock
@@ -156,6 +156,39 @@ async def test_a_pool_is_closed_with_the_store_if_asked(url: str, make: Callable
             await store.thread("t").append("a", 1)
         with pytest.raises((psycopg_pool.PoolClosed, asyncpg.InterfaceError)):
             await answers(pool)
+
+
+async def test_saves_beside_a_close_end_at_once_and_no_connection_is_left(url: str) -> None:
+    store = Perdure.open(url, pool_max=2)
+    threads = [store.thread(f"t{n}") for n in range(6)]
+    for thread in threads:
+        await thread.save({"items": []})
+    writers = [asyncio.create_task(_appending(thread)) for thread in threads]
+    await asyncio.sleep(0.05)
+    await store.close()
+    async with asyncio.timeout(GENEROUS / 2):  # not as long as a server may take to answer
+        assert set(await asyncio.gather(*writers)) == {StorageClosedError}
+    assert await _connections(url) == 0
+
+
+async def _appending(thread: Any) -> type[Exception]:
+    while True:
+        try:
+            await thread.append("items", 1)
+        except Exception as exc:
+            return type(exc)
+
+
+async def _connections(url: str) -> int:
+    """How many others are connected to this database, once those that were closed are gone."""
+    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        for _ in range(100):
+            row = await (await connection.execute(query)).fetchone()
+            if row == (0,):
+                break
+            await asyncio.sleep(0.05)
+    return row[0] if row else -1
 
 
 @pytest.mark.parametrize("close_pool", [True, False])

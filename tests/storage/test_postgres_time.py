@@ -130,6 +130,26 @@ def test_messages_alone_bring_the_time_and_leave_the_state(scene: Scene, asked: 
     assert made.row == scene.run(scene.storage.thread(THREAD))
 
 
+async def test_a_save_that_waited_for_a_connection_brings_the_time_of_its_sending(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_time, "_CLOSE", 60.0)
+    name = f"time_{os.getpid()}_{next(_NUMBERS)}"
+    storage = PostgresStorage(require(lambda: shared_postgres().database(name)), Options(pool_max=1), mode="async")
+    await storage.setup()
+    scribe = Scribe(storage, ManualClock())
+    uid = (await scribe.append()).row.uid
+    asked.clear()
+    busy = storage._port.read(lambda tx: tx.rows(f"SELECT pg_sleep({3 * BEHIND / SECOND})::text"), alone=True)
+    holder = asyncio.create_task(busy)
+    await asyncio.sleep(0)  # it has the connection now
+    await scribe.append(THREAD, STATE, uid=uid, expected=1)
+    await holder
+    await storage.close()
+    assert [brings_the_time(text) for text in asked] == [False, True]
+    shared_postgres().drop(name)
+
+
 @pytest.mark.parametrize("what", ["state", "message"])
 @pytest.mark.parametrize("wrong", [3600 * SECOND, SECOND // 2, -SECOND // 2, -3600 * SECOND])
 def test_a_server_whose_clock_jumps_is_followed(scene: Scene, what: str, wrong: int) -> None:

@@ -5,7 +5,7 @@ What not every store is asked for (refs, conversations, pruning, verifying) is i
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, ref
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from perdure.checkpoints.verifying import Verifier
     from perdure.core.policies import Policies
     from perdure.core.retention_policy import Retention
-    from perdure.runtime.keeping import Drive
     from perdure.runtime.parts import RunParts
     from perdure.runtime.triggering import Upkeep
     from perdure.sessions.messages import Messages
@@ -167,7 +166,7 @@ class Parts:
         """What runs need."""
         from perdure.runtime.parts import RunParts
 
-        driven = None if self._baton is None else in_turn(self._baton)
+        driven = None if self._baton is None else self._baton.drive
         return RunParts(
             self.engine, driven, clock=self.clock, randomness=self._randomness, telemetry=self.telemetry,
             ttl=self._lease_ttl, policies=self.policies, upkeep=None if self.retention is None else _upkeep(self),
@@ -225,14 +224,3 @@ def _upkeep(parts: Parts) -> Upkeep:
             await alive.look_after(key, count)
 
     return look_after
-
-
-def in_turn(baton: Baton) -> Drive:
-    """Drives work of another thread when it is its turn."""
-    from perdure.storage.drive import drive
-
-    def run(work: Coroutine[Any, Any, Any]) -> Any:
-        with baton:
-            return drive(work)
-
-    return run

@@ -13,7 +13,6 @@ from perdure.app.store import Perdure
 from perdure.checkpointer.turns import InTurn
 from perdure.core.errors import ForkedProcessError
 from perdure.storage.baton import Baton
-from perdure.storage.drive import drive
 
 T = TypeVar("T")
 _in_place: ContextVar[bool] = ContextVar("perdure_in_place", default=False)
@@ -69,8 +68,7 @@ class Stores:
             raise
         token = _in_place.set(True)
         try:
-            with self._baton:
-                return drive(work)
+            return self._baton.drive(work)
         finally:
             _in_place.reset(token)
 

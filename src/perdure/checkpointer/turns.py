@@ -22,7 +22,7 @@ class InTurn(Generic[T]):
         given: Any = None
         try:
             while True:
-                with self._baton:
+                with self._baton.held:
                     awaited = step(given)
                 try:
                     step, given = self._work.send, (yield awaited)

@@ -174,8 +174,8 @@ class Engine(Adding):
                 _check_same(key, expected, head)
             write, new = plan(head)
             try:
-                if expected not in (None, head.version):
-                    write = self._unmade(write, expected, head)
+                if expected is not None and expected != head.version:
+                    write = _unmade(write, expected, head)
                 done = await self.storage.append(write)
             except NotFoundError:
                 self.forget(key)
@@ -195,15 +195,6 @@ class Engine(Adding):
         """Find the change from a head to a state, through one buffer that all saves share."""
         new, seen = head.seen.encoded(state, self._buffer.taken())
         return placed(head.document, new), seen
-
-    def _unmade(self, write: Write, expected: int | None, head: Head) -> Write:
-        """A write that may only be found again: what was found against another state than the caller's is never made.
-
-        Only the storage knows whether the same key stands already.
-        """
-        if write.idem_key is None:
-            raise VersionConflictError(write.key.id, expected or 0, head.version)
-        return msgspec.structs.replace(write, expected=_NEVER)
 
     def _write(
         self,
@@ -262,6 +253,16 @@ class Engine(Adding):
         head = await self.head(key)
         if head.uid is not None and self._snapshotter.is_due(head):
             await self._snapshotter.write(key, head)
+
+
+def _unmade(write: Write, expected: int, head: Head) -> Write:
+    """A write that may only be found again: what was found against another state than the caller's is never made.
+
+    Only the storage knows whether the same key stands already.
+    """
+    if write.idem_key is None:
+        raise VersionConflictError(write.key.id, expected, head.version)
+    return msgspec.structs.replace(write, expected=_NEVER)
 
 
 def _check_same(key: ThreadKey, expected: int | None, head: Head) -> None:

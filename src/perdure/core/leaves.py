@@ -50,6 +50,13 @@ class Level:
         return self
 
     @classmethod
+    def of_leaves(cls, item: dict[Any, Any]) -> Level | None:
+        """One dict of leaves, which is what most saves add, read and remembered at once; None for any other."""
+        level, told = cls([item], [item], []), get_referents(item)
+        level.told = _identical(told, level.values)
+        return level if set(map(type, level.values)) <= LEAVES and set(map(type, level.keys)) <= _STR else None
+
+    @classmethod
     def of(cls, containers: Sequence[Any]) -> Level | None:
         """Read containers; None when one of them is neither a dict nor a list."""
         kinds = set(map(type, containers))
@@ -73,19 +80,17 @@ class Level:
 
     def is_unchanged(self) -> bool:
         """Whether its containers hold the very same objects now."""
-        if list(map(len, self.containers)) != self.sizes:
+        if list(map(len, self.containers)) != self.sizes or not all(map(is_, _each_of(self.lists), self.items)):
             return False
         if not self.told:
             return self._holds_the_same()
         told, values = get_referents(*self.dicts), self.values
         # In this order: once the values alone are told, all keys are exact strs, and equal ones are the same.
-        same = len(told) == len(values) and all(map(is_, told, values)) and list(_each_of(self.dicts)) == self.keys
-        return same and all(map(is_, _each_of(self.lists), self.items))
+        return len(told) == len(values) and all(map(is_, told, values)) and list(_each_of(self.dicts)) == self.keys
 
     def _holds_the_same(self) -> bool:
         keys, values = _each_of(self.dicts), _each_of(map(_values_of, self.dicts))
-        inside = all(map(is_, keys, self.keys)) and all(map(is_, values, self.values))
-        return inside and all(map(is_, _each_of(self.lists), self.items))
+        return all(map(is_, keys, self.keys)) and all(map(is_, values, self.values))
 
     def below(self) -> list[Any] | None:
         """The containers of the next depth; None where a key is no exact str, or what is inside is not plain."""
@@ -129,6 +134,8 @@ class PlainItems:
     @classmethod
     def of(cls, items: Sequence[Any]) -> PlainItems | None:
         """Remember items that are dicts and lists of plain parts; None for any other."""
+        if len(items) == 1 and type(items[0]) is dict and (flat := Level.of_leaves(items[0])) is not None:
+            return cls(1, [flat])
         levels: list[Level] = []
         containers: Sequence[Any] | None = items
         while containers and len(levels) < MAX_DEPTH:

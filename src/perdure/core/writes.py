@@ -226,11 +226,11 @@ def at_moment(write: Write, now: int) -> Write:
     """The write in the time that counts; a lease is renewed for as long as was asked."""
     if now == write.micros:
         return write
-    return msgspec.structs.replace(write, micros=now, renew_until=_until(write, now - write.micros))
+    return msgspec.structs.replace(write, micros=now, renew_until=_until(write, now))
 
 
-def _until(write: Write, late: int) -> int:
-    return write.renew_until and write.renew_until + late
+def _until(write: Write, now: int) -> int:
+    return write.renew_until and write.renew_until + now - write.micros
 
 
 def stamped(row: ThreadRow, write: Write, now: int | None = None) -> tuple[ThreadRow, list[Entry]]:
@@ -239,8 +239,8 @@ def stamped(row: ThreadRow, write: Write, now: int | None = None) -> tuple[Threa
     Time never goes back inside a log: a clock that jumped back gives the predecessor's time again. `now` is the time
     that counts, if that is not the write's own.
     """
-    late = 0 if now is None else now - write.micros
-    micros = max(write.micros + late, row.updated)
+    now = write.micros if now is None else now
+    micros, until = max(now, row.updated), _until(write, now)
     version, chain, state_version = row.head, row.head_digest, row.state_version
     entries: list[Entry] = []
     for at, new in enumerate(write.entries):
@@ -253,7 +253,7 @@ def stamped(row: ThreadRow, write: Write, now: int | None = None) -> tuple[Threa
         if new.kind is EntryKind.RUN_STARTED:
             row = msgspec.structs.replace(row, run=version)
         entries.append(_entry(new, write.write_id, version, micros, chain, idem_key, request))
-    return _advanced(row, write, late, micros, version, state_version, chain), entries
+    return _advanced(row, write, until, micros, version, state_version, chain), entries
 
 
 def _entry(
@@ -275,7 +275,7 @@ def _entry(
 
 
 def _advanced(
-    row: ThreadRow, write: Write, late: int, micros: int, version: int, state_version: int, chain: bytes
+    row: ThreadRow, write: Write, until: int, micros: int, version: int, state_version: int, chain: bytes
 ) -> ThreadRow:
     moved = msgspec.structs.replace(
         row,
@@ -284,7 +284,7 @@ def _advanced(
         head_digest=chain,
         updated=micros,
         last_checkpoint=write.checkpoint.id if write.checkpoint else row.last_checkpoint,
-        lease_until=max(row.lease_until, _until(write, late)) if write.epoch is not None else row.lease_until,
+        lease_until=max(row.lease_until, until) if write.epoch is not None else row.lease_until,
     )
     return patched(moved, write.patch) if write.patches else moved
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Coroutine, Generator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import count
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
+from perdure.storage.drive import drive
+
+T = TypeVar("T")
 _NUMBERS = count()
 
 
@@ -18,43 +22,33 @@ class Baton:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._holder: int | None = None
-        self._depth = 0
+        # `with baton.held:` and the two methods below are steps of C each: a Ctrl-C between "taken" and "noted that it
+        # was taken" would keep it from everybody for ever.
+        self.held: Any = threading.RLock()
         _BATONS[next(_NUMBERS)] = self
 
-    def __enter__(self) -> None:
-        self._lock.acquire()
-        self._holder = threading.get_ident()
-        self._depth += 1
-
-    def __exit__(self, *error: object) -> None:
-        if self._holder != threading.get_ident():
-            return  # a Ctrl-C kept this thread from taking it up again: it is somebody else's
-        self._depth -= 1
-        if not self._depth:
-            self._holder = None
-        self._lock.release()
+    def drive(self, work: Coroutine[Any, Any, T]) -> T:
+        """Hold it while `work` is driven to its end, in place."""
+        with self.held:
+            try:
+                return drive(work)
+            except BaseException:
+                if not self.held._is_owned():  # a Ctrl-C came when it lay down already, and nobody had noted that
+                    self.held.acquire()
+                raise
 
     def laid_down(self) -> AbstractContextManager[None]:
         """Let others go on meanwhile; nothing happens for a thread that does not hold it."""
         return _LaidDown(self)
 
-    def lay_down(self) -> int:
-        """Let it go wholly, and return how many times this thread held it."""
-        if self._holder != threading.get_ident():
-            return 0
-        depth, self._depth, self._holder = self._depth, 0, None
-        for _ in range(depth):
-            self._lock.release()
-        return depth
+    def lay_down(self) -> Any:
+        """Let it go wholly, and return what `take_up` needs; None for a thread that does not hold it."""
+        return self.held._release_save() if self.held._is_owned() else None  # what `threading.Condition` does
 
-    def take_up(self, depth: int) -> None:
+    def take_up(self, laid: Any) -> None:
         """Hold it as many times as before."""
-        for _ in range(depth):
-            self._lock.acquire()
-            self._holder = threading.get_ident()
-            self._depth += 1
+        if laid is not None:
+            self.held._acquire_restore(laid)
 
 
 _BATONS: WeakValueDictionary[int, Baton] = WeakValueDictionary()
@@ -63,16 +57,16 @@ _BATONS: WeakValueDictionary[int, Baton] = WeakValueDictionary()
 class _LaidDown:
     """A class, since a generator takes three times as long, at every call of a server."""
 
-    __slots__ = ("_baton", "_depth")
+    __slots__ = ("_baton", "_laid")
 
     def __init__(self, baton: Baton) -> None:
         self._baton = baton
 
     def __enter__(self) -> None:
-        self._depth = self._baton.lay_down()
+        self._laid = self._baton.lay_down()
 
     def __exit__(self, *error: object) -> None:
-        self._baton.take_up(self._depth)
+        self._baton.take_up(self._laid)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from perdure.core.errors import ForkedProcessError
 from perdure.storage.baton import Baton
-from perdure.storage.drive import drive
 
 T = TypeVar("T")
 
@@ -29,5 +28,4 @@ class Driver:
             # The lock may be held by a thread that os.fork left behind: waiting for it would be for ever.
             work.close()
             raise ForkedProcessError("the store", f"opened by process {self._pid}, used by {os.getpid()}")
-        with self._baton:
-            return drive(work)
+        return self._baton.drive(work)

@@ -18,7 +18,7 @@ from typing import Any
 
 from perdure.core.entries import Entry
 from perdure.core.threads import ThreadRow
-from perdure.core.writes import Write, continues, foreseen
+from perdure.core.writes import Appended, Write, continues, foreseen
 from perdure.storage.mysql.dialect import SERVER_NOW
 from perdure.storage.mysql.errors import Missed
 from perdure.storage.mysql.literals import spelled
@@ -52,23 +52,34 @@ class Continuing:
 
     async def save(self, write: Write, known: StoredThread | None) -> Answer | None:
         """Make the write, if it is one on top of the known line, which admits it; None when it is not made."""
-        now = write.micros if self._time is None else self._time.now()
+        now = self._now(write)
         if known is None or now is None or not self._fits(write, known.row, now):
             return None
-        answer, entries = foreseen(known.row, write, now)
-        mark = answer.checkpoint
-        phrases = [self._moved(known, answer.row), *self._added(known, entries)]
-        if mark is not None:
-            phrases.append((self._mark, checkpoint_values(known.number, known.place(mark.entry), mark)))
+        answer: Appended | None = None
+
+        def statements() -> list[bytes]:
+            nonlocal answer
+            answer, entries = foreseen(known.row, write, self._now(write) or now)  # it may have waited for a connection
+            return [spelled(*phrase) for phrase in self._phrases(known, answer, entries)]
+
         try:
-            await self._port.save([spelled(*phrase) for phrase in phrases], results=False)
+            await self._port.save(statements, results=False)
         except Missed:
             return None
-        return answer, known.number
+        return (answer, known.number) if answer else None
+
+    def _now(self, write: Write) -> int | None:
+        return write.micros if self._time is None else self._time.now()
 
     def _fits(self, write: Write, line: ThreadRow, now: int) -> bool:
         went_back = self._time is not None and line.updated - now >= BEHIND  # its clock: until it has come up again
         return len(write.entries) <= MOST and not write.blobs and not went_back and continues(line, write)
+
+    def _phrases(self, known: StoredThread, answer: Appended, entries: list[Entry]) -> Iterator[Phrase]:
+        yield self._moved(known, answer.row)
+        yield from self._added(known, entries)
+        if (mark := answer.checkpoint) is not None:
+            yield self._mark, checkpoint_values(known.number, known.place(mark.entry), mark)
 
     def _moved(self, known: StoredThread, after: ThreadRow) -> Phrase:
         changed = _changed(known.row, after)

@@ -51,8 +51,14 @@ class Saving:
         """Make the write, if it is one to a thread that is probably there; None when it is not made."""
         if not _fits(write, known):
             return None
-        asked = monotonic()
-        results = await self._port.save([spelled(*phrase) for phrase in self._statements(write)])
+        asked = 0.0
+
+        def statements() -> list[bytes]:
+            nonlocal asked
+            asked = monotonic()
+            return [spelled(*phrase) for phrase in self._statements(write)]
+
+        results = await self._port.save(statements)
         return self._answer(write, results, asked) if results[_MOVED_AT].changed == 1 else None
 
     def _statements(self, write: Write) -> Iterator[Phrase]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
@@ -127,15 +127,15 @@ class MysqlPort:
 
         return await self._lent(slowly)
 
-    async def save(self, statements: Sequence[bytes], *, results: bool = True) -> list[Result]:
-        """Run statements as a whole transaction, in one round trip.
+    async def save(self, statements: Callable[[], Sequence[bytes]], *, results: bool = True) -> list[Result]:
+        """Run statements as a whole transaction, in one round trip; they are made once there is a connection for them.
 
         Where nobody wants to be told the result of each, they are one statement to a server that knows such: with
         each answer it would wake us for nothing.
         """
-        text = b"; ".join((b"START TRANSACTION", *statements, b"COMMIT"))
 
         async def whole(wire: Wire) -> list[Result]:
+            text = b"; ".join((b"START TRANSACTION", *statements(), b"COMMIT"))
             try:
                 return await wire.ask(text if results or not wire.compounds else b"BEGIN NOT ATOMIC %b; END" % text)
             except Exception as exc:
@@ -186,8 +186,7 @@ class MysqlPort:
         self._pool.distrust()
 
     async def pause(self, seconds: float) -> None:
-        with self._baton.laid_down() if self._baton else nullcontext():
-            await self._pool.pause(seconds)
+        await self._pool.pause(seconds)
 
     async def compact(self) -> None:
         for table in TABLES:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import os
+import socket
 from contextlib import suppress
 from typing import Any, Protocol
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 from perdure.core.errors import InvalidInputError, MissingExtraError
 from perdure.storage.ports import pause_in_place, pause_on_loop
@@ -37,7 +39,9 @@ class Pool(Protocol):
         """Keep a connection for the next call; returns one that has to be `put` back instead, or None."""
         ...
 
-    async def put(self, wire: Any) -> None: ...
+    async def put(self, wire: Any) -> None:
+        """Give a connection back."""
+        ...
 
     async def distrust(self) -> None:
         """Close the connections that nobody uses, if they are ours: the server they lead to may be gone."""
@@ -149,6 +153,7 @@ class InPlacePool(GivenInPlacePool):
         self._pool = ConnectionPool(url, kwargs=arguments, connection_class=heard, **_pool_options(options))
         self._connect = lambda: psycopg.connect(url, **arguments())
         self._closes = True
+        self._closed = False
         self._kept = Kept()
 
     def at_hand(self) -> Any:
@@ -162,7 +167,7 @@ class InPlacePool(GivenInPlacePool):
             return self._kept.take() or await super().get(seconds)
 
     def keep(self, wire: PsycopgWire) -> Any:
-        return self._kept.keep(wire)
+        return wire if self._closed else self._kept.keep(wire)
 
     async def distrust(self) -> None:
         while (wire := self._kept.take()) is not None:
@@ -171,6 +176,7 @@ class InPlacePool(GivenInPlacePool):
         self._pool.drain()
 
     async def close(self) -> None:
+        self._closed = True
         while (wire := self._kept.take()) is not None:
             await self.put(wire)
         await super().close()
@@ -234,7 +240,8 @@ class LoopPool(GivenLoopPool):
         self._options = options
         self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
         self._opening: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[Any]] = WeakKeyDictionary()
-        self._connections: WeakSet[Any] = WeakSet()
+        self._connections: WeakKeyDictionary[Any, asyncio.AbstractEventLoop] = WeakKeyDictionary()
+        self._closed = False
         self._kept: WeakKeyDictionary[asyncio.AbstractEventLoop, Kept] = WeakKeyDictionary()
 
     def at_hand(self) -> Any:
@@ -249,7 +256,7 @@ class LoopPool(GivenLoopPool):
             return await super().get(seconds)
 
     def keep(self, wire: AsyncPsycopgWire) -> Any:
-        return self._kept_here().keep(wire)
+        return wire if self._closed else self._kept_here().keep(wire)
 
     async def distrust(self) -> None:
         kept = self._kept[asyncio.get_running_loop()]
@@ -283,9 +290,10 @@ class LoopPool(GivenLoopPool):
         return await secret_arguments(self._url, self._options)
 
     async def _remember(self, connection: Any) -> None:
-        self._connections.add(connection)
+        self._connections[connection] = asyncio.get_running_loop()
 
     async def close(self) -> None:
+        self._closed = True
         loop = running_loop()
         pool = self._pools.get(loop) if loop is not None else None
         if loop is not None and pool is not None:
@@ -294,9 +302,20 @@ class LoopPool(GivenLoopPool):
                 await self.put(wire)
             del self._pools[loop]
             await pool.close()
-        for connection in list(self._connections):
-            with suppress(Exception):  # of a loop that is gone: the socket is all that is left to close
-                connection.pgconn.finish()
+        for connection, loop in list(self._connections.items()):
+            with suppress(Exception):  # it was closed already, as a rule
+                _hang_up(connection.pgconn, loop)
+
+
+def _hang_up(libpq: Any, loop: asyncio.AbstractEventLoop) -> None:
+    """End a connection that somebody uses: on a loop that runs its user hears of it, and closes it.
+
+    Closing it from here would leave that task waiting for a socket that is gone, or soon is somebody else's.
+    """
+    if not loop.is_running():
+        return libpq.finish()
+    with socket.socket(fileno=os.dup(libpq.socket)) as line:
+        line.shutdown(socket.SHUT_RDWR)
 
 
 async def secret_arguments(url: str, options: Options) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from perdure.core.ports import Silence, Telemetry
 from perdure.core.writes import Appended, Snapshot, Write, wakes
 from perdure.storage.baton import Baton
 from perdure.storage.contract import Migrate, Schema, Watch
-from perdure.storage.postgres.continuing import Continuing
+from perdure.storage.postgres.continuing import Continuation, Continuing
 from perdure.storage.postgres.dialect import dialect
 from perdure.storage.postgres.options import Options, check, place_of
 from perdure.storage.postgres.ports import pool_for
@@ -125,29 +125,32 @@ class PostgresStorage(SqlStorage):
     async def _save_quickly(self, write: Write, known: StoredThread | None) -> Answer | None:
         """The save in one statement; None when it was refused."""
         if known is not None and self._saving.fits_known(write, known):
-            sent = self._continuing.continued(write, known)
-            if sent is None:
-                moved = await self._moved(write, known)
-            else:
-                moved = sent.answer if await self._port.save(sent.text, sent.values) else None
+            moved = await self._moved(write, known)
             if moved is not None:
                 return moved, known.number
         if not self._saving.happens_once(write):
             self._hear(0, 0.0, known)
             return None
         asked = monotonic()
-        rows = await self._port.save(*self._saving.to_judge(write))
+        rows = await self._port.save(lambda: self._saving.to_judge(write))
         judged = self._saving.judged(write, rows[0]) if rows else None
         if judged is not None:
             self._hear(judged[0].row.updated, asked, known)
         return judged
 
     async def _moved(self, write: Write, known: StoredThread) -> Appended | None:
-        """The save on a known line at the server's own time; None when that line is another one by now."""
-        asked = monotonic()
-        rows = await self._port.save(*self._saving.to_move(write, known))
-        if not rows:
-            return None
+        """The answer to a write that moved the head of the known line; None when that is another one by now."""
+        sent: Continuation | None = None
+        asked = 0.0
+
+        def statement() -> tuple[str, Row]:
+            nonlocal sent, asked
+            sent, asked = self._continuing.continued(write, known), monotonic()
+            return (sent.text, sent.values) if sent else self._saving.to_move(write, known)
+
+        rows = await self._port.save(statement)
+        if not rows or sent is not None:
+            return sent.answer if rows and sent is not None else None
         self._hear(rows[0][0], asked, known)
         return self._saving.moved(write, known, rows[0])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import Any
 
 from perdure.core.errors import StorageError
@@ -95,9 +95,12 @@ class PostgresPort:
 
         return await self._lent(slowly)
 
-    def save(self, sql: str, values: Row) -> Awaitable[list[Row]]:
-        """Run one statement that is its own transaction."""
-        return self._lent(lambda wire: wire.rows(sql, values), self._in_doubt)
+    def save(self, statement: Callable[[], tuple[str, Row]]) -> Awaitable[list[Row]]:
+        """Run one statement that is its own transaction; it is made once there is a connection for it.
+
+        One that was made before would bear a time of then: after a long wait for a connection the server refuses it.
+        """
+        return self._lent(lambda wire: wire.rows(*statement()), self._in_doubt)
 
     def _on(self, wire: Wire) -> PostgresTransaction:
         return PostgresTransaction(wire, self.sql, self._options.schema, self.time)
@@ -187,8 +190,7 @@ class PostgresPort:
         return ServerGone(self.place, words(refused) if refused else "the server does not answer")
 
     async def pause(self, seconds: float) -> None:
-        with self._baton.laid_down() if self._baton else nullcontext():
-            await self._pool.pause(seconds)
+        await self._pool.pause(seconds)
 
     async def compact(self) -> None:
         for table in TABLES:

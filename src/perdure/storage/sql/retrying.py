@@ -94,26 +94,25 @@ class Outage:
         self._place = place
         self._telemetry = telemetry
         self._lock = threading.Lock()
-        self._since: float | None = None
+        self.since: float | None = None  # it is away
 
     def ended(self, error: BaseException | None) -> None:
         """A use of the server ended, with an error or well."""
         if error is None:
-            if self._since is not None:
-                self._over()
+            self._over()
         elif isinstance(error, (ServerGone, CommitUnknown)):
             self._begun(error.reason)
 
     def _begun(self, reason: str) -> None:
         with self._lock:  # of several threads one tells
-            known, self._since = self._since is not None, self._since or time.monotonic()
+            known, self.since = self.since is not None, self.since or time.monotonic()
         if not known:
             self._telemetry.count("perdure.storage.outages")
             self._telemetry.log("warning", "the server is away, trying again", place=self._place, error=reason)
 
     def _over(self) -> None:
         with self._lock:
-            since, self._since = self._since, None
+            since, self.since = self.since, None
         if since is not None:
             seconds = round(time.monotonic() - since, 3)
             self._telemetry.log("info", "the server is back", place=self._place, seconds=seconds)
@@ -125,21 +124,22 @@ class Asking:
     One class for both, since two of them are felt at every save.
     """
 
-    __slots__ = ("_baton", "_depth", "_outage")
+    __slots__ = ("_baton", "_laid", "_outage")
 
     def __init__(self, baton: Baton | None, outage: Outage) -> None:
         self._baton = baton
         self._outage = outage
 
     def __enter__(self) -> None:
-        self._depth = self._baton.lay_down() if self._baton else 0
+        self._laid = self._baton.lay_down() if self._baton else None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
-            self._outage.ended(error)
+            if error is not None or self._outage.since is not None:
+                self._outage.ended(error)
         finally:
             if self._baton:
-                self._baton.take_up(self._depth)
+                self._baton.take_up(self._laid)
 
 
 def check_call_timeout(seconds: object) -> float | None:
