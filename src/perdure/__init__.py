@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from perdure.core.diff import MISSING, Difference
     from perdure.core.entries import Entry, EntryKind
     from perdure.core.history import Orphan
+    from perdure.core.ports import Silence, Telemetry
     from perdure.core.record import Record
     from perdure.core.recovery_policy import RecoveryPolicy
     from perdure.core.registry import register
@@ -105,6 +106,8 @@ _HOMES = {
     "Row": "perdure.core.compare_rows",
     "SQLiteCheckpointStorage": "perdure.flowagent.storages",
     "Side": "perdure.core.comparison",
+    "Silence": "perdure.core.ports",
+    "Telemetry": "perdure.core.ports",
     "StandardAgent": "perdure.flowagent.agent",
     "Retention": "perdure.core.retention_policy",
     "Rule": "perdure.core.retention_policy",
@@ -171,7 +174,9 @@ __all__ = [
     "SQLiteCheckpointStorage",
     "ScriptedModel",
     "Side",
+    "Silence",
     "StandardAgent",
+    "Telemetry",
     "Thread",
     "ThreadInfo",
     "Tool",

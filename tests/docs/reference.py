@@ -70,6 +70,8 @@ methods without `await`. Everything raised is in [errors](errors.md).
 | `file:./folder`, `file:///abs/folder` | a folder of readable files |
 | `sqlite:///relative.db`, `sqlite:////abs/name.db` | a SQLite database; options `?synchronous=FULL` (default), \
 `NORMAL` or `EXTRA`, `?busy_timeout=5` in seconds |
+| `postgresql://user@host:5432/database` | [PostgreSQL](../guides/postgresql.md); the address takes libpq's parameters |
+| `mysql://user@host:3306/database` | [MySQL and MariaDB](../guides/mysql.md) |
 
 ## Thread
 
@@ -142,6 +144,12 @@ In `perdure.webhooks`: `Webhook`, `Notice`, `Body` (under [values](#values)) and
 
 {sender}
 
+## Telemetry
+
+{telemetry}
+
+See [telemetry](../guides/telemetry.md).
+
 ## register
 
 {register}
@@ -187,6 +195,7 @@ def api_page() -> str:
         body_of=_function("body_of", perdure.webhooks.body_of),
         next_try=_function("next_try", perdure.webhooks.next_try),
         sender=_part(Sender),
+        telemetry="\n\n".join([_class(perdure.Telemetry), f"### Silence\n\n{_said(perdure.Silence)}"]),
         register=_function("perdure.register", perdure.register),
     )
 

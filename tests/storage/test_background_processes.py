@@ -72,6 +72,12 @@ async def write_many_and_end(storage: BackgroundStorage) -> None:
         await storage.append(numbered(scribe, n))
 
 
+async def write_many_and_exit(storage: BackgroundStorage) -> None:
+    """Ends the program from inside: an event loop stops at once then, and tasks that never ran are cancelled."""
+    await write_many_and_end(storage)
+    sys.exit(0)
+
+
 async def fork_while_writing(storage: BackgroundStorage) -> None:
     """Both kinds of use in a child, which is told, and a child that leaves as programs do."""
     await write_many_and_end(storage)
@@ -105,7 +111,7 @@ def _in_child(work: Callable[[], Any], leave: bool) -> int:
     os._exit(code)
 
 
-PLAYS = {play.__name__: play for play in (write_for_ever, write_many_and_end, fork_while_writing)}
+PLAYS = {play.__name__: play for play in (write_for_ever, write_many_and_end, write_many_and_exit, fork_while_writing)}
 
 if __name__ == "__main__":
     storage = opened(sys.argv[2], Path(sys.argv[3]))  # type: ignore[arg-type]
@@ -170,9 +176,10 @@ def _killed_after(reports: int, mode: Mode, folder: Path) -> tuple[int, int]:
     return last["a"], last["f"]
 
 
+@pytest.mark.parametrize("play", ["write_many_and_end", "write_many_and_exit"])
 @pytest.mark.parametrize("mode", MODES)
-def test_a_program_that_ends_without_closing_loses_nothing(mode: Mode, tmp_path: Path) -> None:
-    with playing("write_many_and_end", mode, tmp_path) as process:
+def test_a_program_that_ends_without_closing_loses_nothing(mode: Mode, play: str, tmp_path: Path) -> None:
+    with playing(play, mode, tmp_path) as process:
         said = process.communicate()
     assert (process.returncode, said) == (0, ("", ""))
     assert sorted(n for numbers in standing(tmp_path).values() for n in numbers) == list(range(MANY))

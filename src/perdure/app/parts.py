@@ -39,6 +39,16 @@ if TYPE_CHECKING:
 _MOMENT = 2.0  # seconds
 
 
+class LogLines(Silence):
+    """The telemetry of a store that was given none: its log lines go to the logger `perdure`, nothing is counted."""
+
+    def log(self, level: str, message: str, /, **fields: object) -> None:
+        import logging
+
+        told = "".join(f" {name}={value!r}" for name, value in fields.items())
+        logging.getLogger("perdure").log(logging.getLevelNamesMapping()[level.upper()], "%s%s", message, told)
+
+
 class Parts:
     """Everything behind one open store."""
 
@@ -58,7 +68,7 @@ class Parts:
         policies: Policies | None = None,
     ) -> None:
         self.mode: Mode = mode
-        self.telemetry = telemetry or Silence()
+        self.telemetry = telemetry or LogLines()
         self.clock = clock or SystemClock()
         self.users = Users(options.get("user_id_type", "string"))
         randomness = randomness or SystemRandomness()

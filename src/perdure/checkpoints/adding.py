@@ -35,7 +35,7 @@ class Adding:
         self.clock = clock
         self.telemetry = telemetry
         self.ids = IdMaker(clock, randomness)
-        self._is_heard = type(telemetry) is not Silence
+        self._is_heard = _hears(telemetry.count, Silence.count) or _hears(telemetry.event, Silence.event)
         self._randomness = randomness
         self._heads = Heads(cache_bytes)
         self._unseen: set[ThreadKey] = set()
@@ -146,6 +146,10 @@ class Adding:
         """Drop what the process knows of a thread."""
         self._heads.drop(key)
         self._unseen.discard(key)
+
+
+def _hears(told: object, silence: object) -> bool:
+    return getattr(told, "__func__", None) is not silence
 
 
 def _asked(entries: Sequence[NewEntry]) -> bytes:

@@ -21,7 +21,7 @@ class Telemetry(Protocol):
     """Hears what happens; never changes it and never fails."""
 
     def count(self, name: str, value: int = 1, /, **labels: str) -> None:
-        """Add `value` to a counter such as `perdure.save.calls`."""
+        """Add `value` to a counter."""
         ...
 
     def timing(self, name: str, seconds: float, /, **labels: str) -> None:

@@ -6,8 +6,9 @@ import asyncio
 import atexit
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
+from types import coroutine
 from typing import Any, Literal, Protocol
 
 from perdure.storage.baton import Baton
@@ -189,7 +190,9 @@ class LoopQueue:
             self._start(loop, work)
 
     def _start(self, loop: asyncio.AbstractEventLoop, work: Work) -> None:
-        task = loop.create_task(self._to_the_end(work))
+        begun = self._to_the_end(work)
+        begun.send(None)  # up to where it hears of a cancellation: before its first step, one would end it unheard
+        task = loop.create_task(begun)
         with self.lock:
             self._tasks = {each: tasks for each, tasks in self._tasks.items() if not each.is_closed()}
             self._tasks.setdefault(loop, set()).add(task)
@@ -204,18 +207,19 @@ class LoopQueue:
 
     async def _to_the_end(self, work: Work) -> None:
         """Work, even when the loop is ending: `asyncio.run` cancels every task, and waits for it."""
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None  # noqa: S101  # started as one
+        step: Callable[[], Awaitable[None]] = _begin
         while True:
             try:
-                await work()
+                await step()
             except asyncio.CancelledError:
                 if self._pid != os.getpid():
                     raise  # what is queued is the parent's
-                task.uncancel()
+                _this_task().uncancel()
             else:
-                # Here and not in a callback: what is queued before that ran would find nobody, and start nobody.
-                return self._finished(loop, task)
+                if step is work:
+                    # Here and not in a callback: what is queued before that ran would find nobody, and start nobody.
+                    return self._finished(asyncio.get_running_loop(), _this_task())
+            step = work
 
     def alive(self) -> Met:
         loop = asyncio.get_running_loop()
@@ -232,6 +236,17 @@ class LoopQueue:
                 self._start(loop, lambda: self.end(empty, close))
             raise
         await close()
+
+
+@coroutine
+def _begin() -> Generator[None, None, None]:
+    yield
+
+
+def _this_task() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101  # started as one
+    return task
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

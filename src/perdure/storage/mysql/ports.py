@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
 from perdure.core.ports import Telemetry
@@ -92,16 +92,21 @@ class InPlacePool:
         self._call_timeout = call_timeout
         self._password = password or (lambda: address.password)
         self._telemetry = telemetry
-        self._free = threading.Semaphore(most)
+        # Not a semaphore: a Ctrl-C inside its own code could leave its lock locked, and everybody waiting for ever.
+        self._free: SimpleQueue[None] = SimpleQueue()
+        for _ in range(most):
+            self._free.put(None)
         self._idle = Idle()
 
     async def take(self) -> Wire:
-        if not self._free.acquire(timeout=self._patience):
-            raise nothing_free(self._address.place, self._patience)
+        try:
+            self._free.get(timeout=self._patience)
+        except Empty:
+            raise nothing_free(self._address.place, self._patience) from None
         try:
             return self._idle.take() or await self._connect()
         except BaseException:
-            self._free.release()
+            self._free.put(None)
             raise
 
     async def _connect(self) -> Wire:
@@ -111,7 +116,7 @@ class InPlacePool:
 
     def give(self, wire: Wire) -> None:
         self._idle.give(wire)
-        self._free.release()
+        self._free.put(None)
 
     def distrust(self) -> None:
         self._idle.distrust()

@@ -79,7 +79,8 @@ def _asyncpg(options: Options, mode: str) -> Pool:
 
 def connection_options(url: str) -> dict[str, Any]:
     """What every connection of ours is made with, but for a password."""
-    return {"autocommit": True, **connection_arguments(url)}
+    # A database without an encoding (SQL_ASCII) would give its texts as bytes.
+    return {"autocommit": True, "client_encoding": "UTF8", **connection_arguments(url)}
 
 
 def driver() -> Any:

@@ -31,6 +31,7 @@ from perdure.storage.sql.transactions import CommitUnknown, ServerGone, Transact
 from perdure.storage.sql.writing import Answer, append_slowly
 
 Mode = Literal["sync", "async"]
+_ANY_TEXT = ("UTF8", "SQL_ASCII")  # encodings of databases that keep whatever is sent
 
 
 class PostgresStorage(SqlStorage):
@@ -75,11 +76,18 @@ class PostgresStorage(SqlStorage):
     async def _upgrade(self, tx: Transaction) -> Schema:
         """Of several processes one does it: the others wait for the lock and find it done."""
         await tx.rows("SELECT pg_advisory_xact_lock($1)::text", (self._lock_number(),))
+        await self._check_encoding(tx)
         if not await tx.rows("SELECT 1 FROM pg_namespace WHERE nspname = $1::text", (self._options.schema,)):
             await tx.run(self._make_schema())
         upgraded = await setup.upgrade(tx)
         await tx.run(tx.sql.KEEP, ("user_id_type", self._options.user_id_type))
         return upgraded
+
+    async def _check_encoding(self, tx: Transaction) -> None:
+        ((encoding,),) = await tx.rows("SELECT current_setting('server_encoding')")
+        if encoding not in _ANY_TEXT:
+            told = f"its encoding is {encoding}, which cannot keep every text: CREATE DATABASE … ENCODING 'UTF8'"
+            raise NotAStorageError(self._port.place, told)
 
     def _make_schema(self) -> str:
         return f'CREATE SCHEMA "{self._options.schema}"'
