@@ -11,7 +11,9 @@ from perdure.app.clock import SystemClock, SystemRandomness
 from perdure.checkpoints.restoring import Restorer
 from perdure.core import transfer
 from perdure.core.checkpoint import CheckpointRow
+from perdure.core.derived import same_line
 from perdure.core.digest import GENESIS, body_of, digest_of, verify_links
+from perdure.core.entries import Entry, EntryKind
 from perdure.core.errors import (
     CheckpointDamagedError,
     ConflictError,
@@ -20,6 +22,7 @@ from perdure.core.errors import (
     InvalidInputError,
     LeaseHeldError,
     NotFoundError,
+    VersionConflictError,
 )
 from perdure.core.forks import parents_first
 from perdure.core.identity import ThreadKey
@@ -34,6 +37,7 @@ from perdure.storage.transfer import checkpoints_after, take
 
 _PAGE = 500
 ANOTHER = "the target has a thread of this id with another history; delete it there, or have it overwritten"
+_EMPTYING = frozenset({EntryKind.RANGE_PRUNED, EntryKind.MESSAGE_DELETED})  # they take from the entries before them
 
 
 class Outcome(StrEnum):
@@ -77,7 +81,8 @@ async def copy_threads(
     """Copy the chosen threads, and return what became of each; what is in the source stays as it is.
 
     It can be repeated: threads that the target has are left alone, and those that have grown since are brought up to
-    the source. A thread that cannot be copied is refused and does not keep others from it; a storage that fails does.
+    the source: one that was pruned there, or had messages deleted, is put anew, and its forks in the target keep what
+    they need. A thread that cannot be copied is refused and does not keep others from it; a storage that fails does.
     With `overwrite`, a thread of the target with another history is deleted first. Raises `NotFoundError` for a chosen
     thread that does not exist.
     """
@@ -130,32 +135,62 @@ class _Copier:
 
     async def _copied(self, row: ThreadRow) -> Copied:
         standing = await self._target.thread(row.key)
-        if standing is not None and await _chain(self._target, standing, row.head) == row.head_digest:
-            return Copied(key=row.key, outcome=Outcome.SAME)
         if standing is None:
-            return await self._put_anew(await self._taken(row.key))
+            return await self._put_anew(row.key, Outcome.COPIED)
+        if await _chain(self._target, standing, row.head) == row.head_digest:
+            if standing.head == row.head and await self._hangs_on_old(row, standing):
+                return await self._put_anew(row.key, Outcome.GREW, standing)
+            return Copied(key=row.key, outcome=Outcome.SAME)
         if await _chain(self._source, row, standing.head) == standing.head_digest:
-            rest = await self._taken(row.key, standing.head, standing.head_digest)
-            return await self._put(rest, Outcome.GREW)
+            return await self._caught_up(row, standing)
         if not self._overwrite:
             return Copied(key=row.key, outcome=Outcome.REFUSED, reason=ANOTHER)
-        if standing.lease_owner is not None:
-            raise LeaseHeldError(row.key.id, standing.lease_owner)
-        return await self._replaced(await self._taken(row.key))
+        return await self._put_anew(row.key, Outcome.COPIED, standing)
+
+    async def _caught_up(self, row: ThreadRow, standing: ThreadRow) -> Copied:
+        """Bring up a thread that is the beginning of this one.
+
+        What tells of a prune does not prune: added to a log that still has everything, it left damage behind.
+        """
+        rest = await self._taken(row.key, standing.head, standing.head_digest)
+        if any(entry.kind in _EMPTYING for entry in rest.entries) or await self._hangs_on_old(row, standing):
+            return await self._put_anew(row.key, Outcome.GREW, standing)
+        return await self._put(rest, Outcome.GREW)
+
+    async def _hangs_on_old(self, row: ThreadRow, standing: ThreadRow) -> bool:
+        """Whether a fork shows what was emptied in its parent: that was put anew, and left the old one to its forks."""
+        line = await self._source.line(row.parent_uid) if row.parent_uid else None
+        parent = await self._target.thread(line.key) if line else None
+        if line is None or parent is None or parent.uid == standing.parent_uid:
+            return False
+        if await _chain(self._source, line, parent.head) != parent.head_digest:
+            return False  # hung on a parent with another history it might never be like its source
+        return not await _shown(self._target, row) <= await _shown(self._source, row)
 
     async def _taken(self, key: ThreadKey, after: int = 0, chain: bytes = GENESIS) -> ThreadCopy:
         return await take(self._source, key, after=after, chain=chain, spare_uid=self._ids.sortable())
 
-    async def _replaced(self, copy: ThreadCopy) -> Copied:
-        transfer.check(copy)  # before anything is deleted for it
-        await self._target.delete(copy.row.key)
-        return await self._put_anew(copy)
-
-    async def _put_anew(self, copy: ThreadCopy) -> Copied:
+    async def _put_anew(self, key: ThreadKey, outcome: Outcome, standing: ThreadRow | None = None) -> Copied:
         """Put a copy under a uid of its own: who has seen a thread that stood there must not take it for that one."""
+        if standing is not None and standing.lease_owner is not None:
+            raise LeaseHeldError(key.id, standing.lease_owner)
+        copy = await self._taken(key)
         row, parent = copy.row, await self._parent_of(copy.row)
-        born = msgspec.structs.replace(row, uid=self._ids.sortable(), parent_uid=parent or row.parent_uid)
-        return await self._put(msgspec.structs.replace(copy, row=born), Outcome.COPIED)
+        epoch = max(row.epoch, standing.epoch if standing else 0)
+        born = msgspec.structs.replace(row, uid=self._ids.sortable(), parent_uid=parent or row.parent_uid, epoch=epoch)
+        return await self._put(msgspec.structs.replace(copy, row=born), outcome, standing)
+
+    async def _make_room(self, copy: ThreadCopy, standing: ThreadRow) -> None:
+        """Delete the thread that stands where a copy goes, once nothing is known that could keep the copy from it."""
+        transfer.check(copy)
+        now = await self._target.thread(standing.key)
+        if now is not None and now.lease_owner is not None:
+            raise LeaseHeldError(standing.key.id, now.lease_owner)
+        # What somebody wrote there since it was compared would be lost, although nobody asked to overwrite it.
+        if not self._overwrite and (now is None or not same_line(now, standing)):
+            told = f"thread {standing.key.id!r} was written to in the target meanwhile; copy it again"
+            raise VersionConflictError(standing.key.id, standing.head, now.head if now else 0, told)
+        await self._target.delete(standing.key)
 
     async def _parent_of(self, row: ThreadRow) -> str | None:
         """The uid that the parent of a fork has where it goes, if it stands there by the same name."""
@@ -163,9 +198,11 @@ class _Copier:
         standing = await self._target.thread(line.key) if line else None
         return standing.uid if standing else None
 
-    async def _put(self, copy: ThreadCopy, outcome: Outcome) -> Copied:
+    async def _put(self, copy: ThreadCopy, outcome: Outcome, standing: ThreadRow | None = None) -> Copied:
         key, head = copy.row.key, copy.row.head
         state = await _state(self._source, key, head)  # a source that is damaged is found out before anything is put
+        if standing is not None:
+            await self._make_room(copy, standing)
         made = await self._target.put_thread(copy)
         await self._put_snapshot(copy, made)
         await _check_log(self._target, copy)
@@ -192,6 +229,16 @@ async def _chain(storage: Storage, row: ThreadRow, version: int) -> bytes | None
         return GENESIS if version == row.head else None
     found = await storage.headers(row.key, at=version)
     return found[0].chain if found and found[0].version == version else None
+
+
+async def _shown(storage: Storage, fork: ThreadRow) -> set[tuple[type, int]]:
+    """What a fork has of its parents' part: entries that were not emptied, and checkpoints."""
+    entries = await storage.entries(fork.key, limit=fork.parent_version)
+    marks = await checkpoints_after(storage, fork, 0)
+    return {
+        *((Entry, entry.version) for entry in entries if not is_blank(entry)),
+        *((CheckpointRow, mark.entry) for mark in marks if mark.entry <= fork.parent_version),
+    }
 
 
 async def _state(storage: Storage, key: ThreadKey, version: int) -> bytes:

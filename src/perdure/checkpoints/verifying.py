@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import cast
 
 import msgspec
@@ -48,6 +48,17 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     thread: Standing | None = None  # None: it could not be read
     made: Derived | None = None  # what is derived from its log, as it should be
     bad: frozenset[int] = frozenset()  # versions of derived snapshots that are damaged
+    uid: str | None = None  # of the thread it was found in; None: no line could be read
+
+    def also_in(self, earlier: Verified) -> Verified:
+        """With those damages only that an earlier look had found too."""
+        return self.without(each for each in self.report.damaged if each not in earlier.report.damaged)
+
+    def without(self, doubtful: Iterable[Damage]) -> Verified:
+        """With all damages but these."""
+        gone = list(doubtful)
+        damaged = [each for each in self.report.damaged if each not in gone]
+        return msgspec.structs.replace(self, report=msgspec.structs.replace(self.report, damaged=damaged))
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -67,24 +78,28 @@ class Verifier:
     async def look(self, key: ThreadKey, *, restore: bool = False) -> Verified:
         """Everything of one thread, and what it was compared with.
 
-        Damages of a thread that somebody writes to meanwhile are looked for once more before they are believed.
+        One whose line changed meanwhile is looked at again: a damage is believed once the same thread has it twice.
         """
-        found = await self._once(key, restore)
+        found, is_same = await self._once(key, restore), False
         for _ in range(_TRIES):
-            if found.report.ok or await self._is_quiet(found):
-                break
-            before, found = found.report.damaged, await self._once(key, restore)
-            both = [each for each in found.report.damaged if each in before]
-            found = msgspec.structs.replace(found, report=msgspec.structs.replace(found.report, damaged=both))
-        return found
+            if found.report.ok or await self._is_settled(found, is_same):
+                return found
+            earlier, found = found, await self._once(key, restore)
+            # Of one that was deleted and made again, each look may see an end of the old and a beginning of the new.
+            is_same = found.uid == earlier.uid
+            found = found.also_in(earlier) if is_same else found
+        return found if is_same else found.without(found.report.damaged)
 
-    async def _is_quiet(self, found: Verified) -> bool:
+    async def _is_settled(self, found: Verified, is_same: bool) -> bool:
+        """Whether what was found is of one moment, or was found in the same thread twice."""
+        if found.thread is None:
+            return is_same and found.uid is not None
         try:
-            row = await self._storage.thread(found.thread.row.key) if found.thread else None
+            row = await self._storage.thread(found.thread.row.key)
         except DamagedError:
             return True
         is_fork = row is not None and row.parent_uid is not None  # its parents may be pruned meanwhile
-        return found.thread is None or (row is not None and same_line(row, found.thread.row) and not is_fork)
+        return row is not None and same_line(row, found.thread.row) and not is_fork
 
     async def _once(self, key: ThreadKey, restore: bool) -> Verified:
         finder = Finder(key)
@@ -92,12 +107,26 @@ class Verifier:
             derived = await self._storage.derived(key)
             if derived is not None:
                 return await self._verified(finder, derived, restore)
-            if not any(row.key == key for row in await self._storage.find(key.namespace, key.id)):
+            row = await self._listed_line(key)
+            if row is None:
                 return Verified(report=Report())  # deleted meanwhile
             finder.add("directory line", "is listed, and not found by its name")
         except DamagedError as exc:
             finder.add(*told(exc))
-        return Verified(report=Report(threads=1, damaged=finder.found))
+            row = await self._any_line(key)
+        report = Report(threads=1, damaged=finder.found)
+        return Verified(report=report, uid=row.uid if row else None)
+
+    async def _listed_line(self, key: ThreadKey) -> ThreadRow | None:
+        found = await self._storage.find(key.namespace, key.id)
+        return next((row for row in found if row.key == key), None)
+
+    async def _any_line(self, key: ThreadKey) -> ThreadRow | None:
+        """The line of a thread of which something cannot be read, if that is not the line itself."""
+        try:
+            return await self._storage.thread(key) or await self._listed_line(key)
+        except DamagedError:
+            return None
 
     async def _verified(self, finder: Finder, derived: Derived, restore: bool) -> Verified:
         thread = await self._read(finder, derived)
@@ -118,7 +147,7 @@ class Verifier:
             threads=1, entries=len(thread.entries), points=len(points), snapshots=len(snapshots), restored=restored,
             damaged=finder.found,
         )  # fmt: skip
-        return Verified(report=report, thread=thread, made=made, bad=frozenset(replay.bad))
+        return Verified(report=report, thread=thread, made=made, bad=frozenset(replay.bad), uid=thread.row.uid)
 
     async def _read(self, finder: Finder, derived: Derived) -> Standing:
         """The log with everything beside it; what is damaged in it is told."""
