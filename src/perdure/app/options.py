@@ -46,17 +46,11 @@ _TAKEN_BY = {
     "mysql": (*ANY, *SERVERS),
     "postgresql": (*ANY, *POSTGRES),
 }
+_NOT_WITH_POOL = ("password", "pool_min", "pool_max")  # a pool of the caller's connects by itself
 _SHORTEST_LEASE = 0.1  # a shorter one could not be renewed in time
-_NUMBERS = {
-    "max_pending",
-    "cache_ttl",
-    "max_cached_threads",
-    "pool_min",
-    "pool_max",
-    "pool_timeout",
-    "retry_seconds",
-    "lease_ttl",
-}
+_SECONDS = ("cache_ttl", "pool_timeout", "retry_seconds", "lease_ttl")
+_MOST_SECONDS = 1_000_000_000  # some thirty years; servers and clocks count with more than that differently
+_COUNTS = {"max_pending": 1, "max_cached_threads": 1, "pool_min": 0, "pool_max": 1}  # each with the least there may be
 
 
 def given(options: Mapping[str, Any], scheme: str) -> dict[str, Any]:
@@ -71,15 +65,19 @@ def given(options: Mapping[str, Any], scheme: str) -> dict[str, Any]:
         raise InvalidInputError(f'durability must be "full" or "background", not {asked["durability"]!r}')
     for name, value in asked.items():
         _check_taken(name, scheme, asked)
-        if name in _NUMBERS and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
-            raise InvalidInputError(f"{name} must be a number from 0 on, not {value!r}")
-    _check_lease(asked.get("lease_ttl", _SHORTEST_LEASE))
+        _check_number(name, value)
     return asked
 
 
-def _check_lease(seconds: Any) -> None:
-    if seconds < _SHORTEST_LEASE:
-        raise InvalidInputError(f"lease_ttl must be at least {_SHORTEST_LEASE} seconds, not {seconds!r}")
+def _check_number(name: str, value: Any) -> None:
+    if name in _COUNTS and (type(value) is not int or value < _COUNTS[name]):
+        raise InvalidInputError(f"{name} must be a whole number from {_COUNTS[name]} on, not {value!r}")
+    if name in _SECONDS and (type(value) not in (int, float) or not 0 <= value <= _MOST_SECONDS):
+        raise InvalidInputError(f"{name} must be a number of seconds from 0 to {_MOST_SECONDS}, not {value!r}")
+    if name == "cache_ttl" and value == 0:
+        raise InvalidInputError("cache_ttl must be above 0 seconds; leave hot out where nothing is to be kept")
+    if name == "lease_ttl" and value < _SHORTEST_LEASE:
+        raise InvalidInputError(f"lease_ttl must be at least {_SHORTEST_LEASE} seconds, not {value!r}")
 
 
 def _check_taken(name: str, scheme: str, asked: Mapping[str, Any]) -> None:
@@ -90,6 +88,10 @@ def _check_taken(name: str, scheme: str, asked: Mapping[str, Any]) -> None:
     if name not in (*HOT, *BACKGROUND) and name not in _TAKEN_BY[scheme]:
         takers = [each for each, names in _TAKEN_BY.items() if name in names]
         raise InvalidInputError(f"{name} is for {' and '.join(f'{each}://' for each in takers)}, not for {scheme}")
+    if name in _NOT_WITH_POOL and "pool" in asked:
+        raise InvalidInputError(f"{name} is for a pool that perdure makes: say it to your own pool, or leave pool out")
+    if name == "close_pool" and asked[name] and "pool" not in asked:
+        raise InvalidInputError("close_pool is for a pool of your own: give pool= too, or leave it out")
 
 
 def hint(name: str, known: tuple[str, ...]) -> str:

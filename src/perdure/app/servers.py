@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from perdure.app.options import BACKGROUND, HOT, POSTGRES, SERVERS
-from perdure.core.errors import InvalidUrlError
+from perdure.core.errors import InvalidInputError, InvalidUrlError
 from perdure.core.identity import ThreadKey
 from perdure.core.ports import Clock, Randomness, Telemetry
 
@@ -89,13 +90,43 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         """The options of these names that were given."""
         return {name: value for name, value in self.options.items() if name in names}
 
+    def for_server(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """The same for a server, whose password is a text whenever it is asked for."""
+        options = self.given((*names, "user_id_type"))
+        if callable(options.get("password")):
+            options["password"] = checked_password(options["password"], self.mode)
+        return options
+
+
+def checked_password(password: Callable[[], Any], mode: Mode) -> Callable[[], str] | Callable[[], Awaitable[str]]:
+    """A function that asks `password`, and raises `InvalidInputError` unless it gets a text."""
+
+    def in_place() -> str:
+        return _text(password())
+
+    async def on_loop() -> str:
+        answer = password()
+        return _text(await answer if inspect.isawaitable(answer) else answer)
+
+    return in_place if mode == "sync" else on_loop
+
+
+def _text(answer: Any) -> str:
+    if isinstance(answer, str):
+        return answer
+    if inspect.iscoroutine(answer):
+        answer.close()  # else Python would warn of it as well
+    awaited = "; only asynchronous stores await it" if inspect.isawaitable(answer) else ""
+    # The type alone: whatever else it is may hold the password.
+    raise InvalidInputError(f"password must be a function that returns a str, not {type(answer).__name__}{awaited}")
+
 
 def postgres(url: str, asked: Asked) -> Storage:
     """The storage on PostgreSQL. A clock of the caller's counts instead of the server's."""
     from perdure.storage.postgres.options import Options
     from perdure.storage.postgres.store import PostgresStorage
 
-    options = Options(**asked.given((*POSTGRES, "user_id_type")), server_time=asked.server_time)
+    options = Options(**asked.for_server(POSTGRES), server_time=asked.server_time)
     return PostgresStorage(url, options, mode=asked.mode, baton=asked.baton, telemetry=asked.telemetry)
 
 
@@ -103,7 +134,7 @@ def mysql(url: str, asked: Asked) -> Storage:
     """The storage on MySQL or MariaDB."""
     from perdure.storage.mysql.store import MysqlStorage
 
-    options: dict[str, Any] = {"server_time": asked.server_time, **asked.given((*SERVERS, "user_id_type"))}
+    options: dict[str, Any] = {"server_time": asked.server_time, **asked.for_server(SERVERS)}
     return MysqlStorage(url, mode=asked.mode, baton=asked.baton, telemetry=asked.telemetry, **options)
 
 

@@ -81,8 +81,9 @@ class PgCheckpointer(BaseCheckpointer):
 
     def _address(self, mode: Mode) -> tuple[str, dict[str, Any]]:
         pool, options = self._options["pool"], self._hot(self._tuning)
-        if pool is not None and self._dsn and not _serves(pool, mode):
-            options = {name: value for name, value in options.items() if name not in ("pool", "close_pool")}
+        if pool is not None and self._dsn:
+            unread = ("password", "pool_min", "pool_max") if _serves(pool, mode) else ("pool", "close_pool")
+            options = {name: value for name, value in options.items() if name not in unread}
         return _server(self._dsn, "postgresql", "postgres_dsn", pool), options
 
 

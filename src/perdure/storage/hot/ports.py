@@ -13,9 +13,10 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, Protocol, TypeVar
 
-from perdure.core.errors import InvalidInputError, MissingExtraError, StorageError
+from perdure.core.errors import MissingExtraError, StorageError
 from perdure.core.ports import Telemetry
 from perdure.storage.baton import Baton
+from perdure.storage.hot.address import check_address, unusable
 from perdure.storage.hot.breaker import Breaker
 from perdure.storage.hot.pipe import Command, Pipe
 from perdure.storage.ports import Answer, Worker
@@ -233,20 +234,20 @@ def _connected(url: str, timeout: float) -> Any:
         from redis.retry import Retry
     except ImportError as exc:
         raise MissingExtraError("the hot layer", "redis") from exc
+
+    def made(url: str) -> Any:
+        retry = Retry(NoBackoff(), 0)  # the client's own are ten, and stall a caller for seconds
+        limits = {"socket_timeout": timeout, "socket_connect_timeout": timeout, "health_check_interval": 0}
+        redis = Redis.from_url(url, retry=retry, **limits)
+        pool = redis.connection_pool
+        pool.connection_class(**pool.connection_kwargs)  # does not connect, but says what it could not be made with
+        return redis
+
+    check_address(url)
     try:
-        return Redis.from_url(
-            url,
-            socket_timeout=timeout,
-            socket_connect_timeout=timeout,
-            retry=Retry(NoBackoff(), 0),  # the client's own are ten, and stall a caller for seconds
-            health_check_interval=0,
-        )
-    except ValueError:
-        # What exactly is wrong is not repeated: it may be a part of the password.
-        raise InvalidInputError(
-            "the hot layer's address must look like redis://user:password@host:6379/0, "
-            "with special characters of the password percent-encoded"
-        ) from None
+        return made(url)
+    except Exception:
+        raise unusable(url, made) from None
 
 
 def _nobody(value: Any, error: BaseException | None) -> None:

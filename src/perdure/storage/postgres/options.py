@@ -50,6 +50,9 @@ def check(options: Options) -> Options:
         raise InvalidInputError(f'user_id_type must be "string", "int" or "bigint", not {options.user_id_type!r}')
     if not 0 <= options.pool_min <= options.pool_max or options.pool_max < 1:
         raise InvalidInputError(f"pool_min={options.pool_min} and pool_max={options.pool_max} do not fit together")
+    for name, value in (("prepare", options.prepare), ("close_pool", options.close_pool)):
+        if type(value) is not bool:
+            raise InvalidInputError(f"{name} must be True or False, not {value!r}")
     if options.password is not None and not callable(options.password):
         raise InvalidInputError("password must be a function that returns the password")
     return options
