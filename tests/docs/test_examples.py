@@ -8,16 +8,19 @@ import contextlib
 import inspect
 import io
 import re
+import sqlite3
 import sys
 import types
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 
 import perdure.sync
-from tests.docs.pages import PAGES, Block, blocks, name_of
+from perdure.testing.servers.mariadb import mysql_sql
+from tests.docs.pages import PAGES, ROOT, Block, blocks, name_of
 from tests.docs.places import Places
 
 _SAID = re.compile(r"# → (.*)$", re.MULTILINE)
@@ -54,13 +57,40 @@ _QUERIED = [page for page in PAGES if any(block.language == "sql" for block in b
 @pytest.mark.parametrize("page", _QUERIED, ids=name_of)
 def test_the_sql_of_a_page_runs_on_a_database_that_was_used(page: Path) -> None:
     url = Places().named_in("postgresql://localhost/agents")
-    with perdure.sync.Perdure.open(url) as store:
-        store.thread("ticket-42", user="alice").update(set={"city": "Paris"}, checkpoint=True)
+    _use(url)
     with psycopg.connect(url) as database:
         for block in blocks(page):
             if block.language == "sql":
                 database.execute(block.text.encode())
         database.rollback()  # a role would outlive the database
+
+
+def test_the_queries_for_mariadb_run_and_find_something() -> None:
+    url = Places().named_in("mysql://localhost/agents")
+    _use(url)
+    at = urlsplit(url)
+    where = {"host": at.hostname, "port": at.port, "user": at.username, "database": at.path[1:]}
+    assert [bool(mysql_sql(where, query)) for query in _queries("mysql")] == [True] * 3
+
+
+def test_the_queries_for_sqlite_run_and_find_something(tmp_path: Path) -> None:
+    _use(f"sqlite:///{tmp_path}/agents.db")
+    with contextlib.closing(sqlite3.connect(tmp_path / "agents.db")) as database:
+        assert [bool(database.execute(query).fetchall()) for query in _queries("sqlite")] == [True] * 3
+
+
+def _use(url: str) -> None:
+    with perdure.sync.Perdure.open(url) as store:
+        thread = store.thread("ticket-42", user="alice")
+        thread.update(set={"city": "Paris"}, checkpoint=True)
+        thread.add_messages([{"role": "user", "content": "a refund, and an invoice"}])
+        assert thread.messages(search="refund")
+
+
+def _queries(language: str) -> list[str]:
+    page = ROOT / "docs" / "reference" / "tables.md"
+    texts = [block.text for block in blocks(page) if block.language == language]
+    return [query for text in texts for query in text.split(";") if query.strip()]
 
 
 def run(block: Block, names: dict[str, Any]) -> list[str]:
