@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from perdure.checkpoints.engine import Engine
+from perdure.checkpoints.snapshotting import Snapshotter
 from perdure.storage.file import disk
 from perdure.storage.file.store import FileStorage
 from perdure.storage.sqlite.store import SqliteStorage
@@ -130,7 +130,7 @@ def _marked(page: Page, inner: Callable[..., Any]) -> Callable[..., Any]:
 
 def _watch_phases(page: Page) -> None:
     for owner, name, phase in (
-        (Engine, "_snapshot", "snapshot"),
+        (Snapshotter, "write", "snapshot"),
         (SqliteStorage, "setup", "migration"),
         (FileStorage, "setup", "migration"),
     ):

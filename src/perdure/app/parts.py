@@ -40,13 +40,18 @@ _MOMENT = 2.0  # seconds
 
 
 class LogLines(Silence):
-    """The telemetry of a store that was given none: its log lines go to the logger `perdure`, nothing is counted."""
+    """The telemetry of a store that was given none: its log lines go to the logger `perdure`, nothing is counted.
+
+    Where nobody set up logging, Python itself would print all of them to stderr: only errors are worth that.
+    """
 
     def log(self, level: str, message: str, /, **fields: object) -> None:
         import logging
 
-        told = "".join(f" {name}={value!r}" for name, value in fields.items())
-        logging.getLogger("perdure").log(logging.getLevelNamesMapping()[level.upper()], "%s%s", message, told)
+        logger = logging.getLogger("perdure")
+        if level == "error" or logger.hasHandlers():
+            told = "".join(f" {name}={value!r}" for name, value in fields.items())
+            logger.log(logging.getLevelNamesMapping()[level.upper()], "%s%s", message, told)
 
 
 class Parts:
