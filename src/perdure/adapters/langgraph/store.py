@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from functools import partial
 from math import isfinite
@@ -83,6 +84,7 @@ class PerdureStore(BaseStore, Closing):
         self._puts: Together[dict[str, Given]] = Together()
         self._names: Together[str] = Together()
         self._known: set[Labels] = set()
+        self._naming: dict[tuple[asyncio.AbstractEventLoop, Labels], asyncio.Future[None]] = {}
         self._sides = Sides(store, url, options, self._memories, type(self).__name__)
 
     @classmethod
@@ -143,13 +145,29 @@ class PerdureStore(BaseStore, Closing):
         return results
 
     async def _aput(self, labels: Labels, given: dict[str, Given]) -> None:
-        if labels not in self._known and await self._sides.arun(lambda memories: memories.is_new(labels)):
-            for depth, label in enumerate(labels):
-                await self._names.write(labels[:depth], label, partial(self._name_all, labels[:depth]))
+        place = asyncio.get_running_loop(), labels
+        if place in self._naming or labels not in self._known:
+            await self._named(place)
         await self._puts.write(labels, given, partial(self._put_all, labels))
         if len(self._known) >= _KNOWN:
             self._known.clear()
         self._known.add(labels)
+
+    async def _named(self, place: tuple[asyncio.AbstractEventLoop, Labels]) -> None:
+        """Name a new namespace, once for all puts that come meanwhile, which go on in the order they came in.
+
+        When each looked for itself, the later of two puts of one key could be overtaken by the earlier one.
+        """
+        naming = self._naming.get(place)
+        if naming is None:
+            self._naming[place] = naming = asyncio.ensure_future(self._name_if_new(place[1]))
+            naming.add_done_callback(lambda _: self._naming.pop(place, None))
+        await asyncio.shield(naming)
+
+    async def _name_if_new(self, labels: Labels) -> None:
+        if await self._sides.arun(lambda memories: memories.is_new(labels)):
+            for depth, label in enumerate(labels):
+                await self._names.write(labels[:depth], label, partial(self._name_all, labels[:depth]))
 
     async def _name_all(self, above: Labels, labels: list[str]) -> None:
         await self._sides.arun(lambda memories: memories.name(above, labels))
