@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from perdure.core.diff import MISSING, Difference
     from perdure.core.entries import Entry, EntryKind
     from perdure.core.history import Orphan
+    from perdure.core.identity import ANY_USER
     from perdure.core.ports import Silence, Telemetry
     from perdure.core.record import Record
     from perdure.core.recovery_policy import RecoveryPolicy
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ANY_USER": "perdure.core.identity",
     "Agent": "perdure.app.agent",
     "AgentEvent": "perdure.runtime.agents.listening",
     "AgentResult": "perdure.app.agent",
@@ -128,6 +130,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "ANY_USER",
     "MISSING",
     "Agent",
     "AgentEvent",

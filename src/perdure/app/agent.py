@@ -30,7 +30,7 @@ from perdure.runtime.options import options_of
 if TYPE_CHECKING:
     from perdure.app.parts import Parts
     from perdure.app.thread import Thread
-    from perdure.app.users import UserId
+    from perdure.app.users import UserArg
     from perdure.runtime.options import Retry
     from perdure.runtime.starting import Ticket
 
@@ -100,7 +100,7 @@ class Agent:
         return f"Agent({self.name!r})"
 
     async def run(
-        self, prompt: Any, *, thread: Thread | str, user: UserId | None = None, key: str | None = None
+        self, prompt: Any, *, thread: Thread | str, user: UserArg = None, key: str | None = None
     ) -> AgentResult:
         """Go on with the conversation of a thread here, and return the answer, or what the run waits for.
 
@@ -110,7 +110,7 @@ class Agent:
         """
         return await self._brought_on(prompt, thread, user, key)
 
-    async def resume(self, thread: Thread | str, *, user: UserId | None = None) -> AgentResult:
+    async def resume(self, thread: Thread | str, *, user: UserArg = None) -> AgentResult:
         """Go on with the unfinished run of a thread here, such as after a decision."""
         info = await self._store.resume(thread, user=user)
         return await self._result(await self._key(thread, user), info.id)
@@ -120,7 +120,7 @@ class Agent:
         prompt: Any,
         *,
         thread: Thread | str,
-        user: UserId | None = None,
+        user: UserArg = None,
         key: str | None = None,
         at: datetime | None = None,
     ) -> Ticket:
@@ -129,7 +129,7 @@ class Agent:
         return await self._store.start(self.name, prompt, thread=thread, user=user, key=key, at=at)
 
     async def stream(
-        self, prompt: Any, *, thread: Thread | str, user: UserId | None = None, key: str | None = None
+        self, prompt: Any, *, thread: Thread | str, user: UserArg = None, key: str | None = None
     ) -> AsyncIterator[AgentEvent]:
         """Like `run`, telling what happens as it happens; the last event has the `AgentResult`.
 
@@ -154,7 +154,7 @@ class Agent:
         finally:
             events.put_nowait(None)
 
-    async def _brought_on(self, input: Any, thread: Thread | str, user: UserId | None, key: str | None) -> AgentResult:
+    async def _brought_on(self, input: Any, thread: Thread | str, user: UserArg, key: str | None) -> AgentResult:
         prompt_of(input)
         running = self._parts.running
         where = await self._key(thread, user)
@@ -166,7 +166,7 @@ class Agent:
         run = await running.executor.run(where, ask, running.runtime.leases.ttl)
         return await self._result(where, run.id)
 
-    async def _key(self, thread: Thread | str, user: UserId | None) -> ThreadKey:
+    async def _key(self, thread: Thread | str, user: UserArg) -> ThreadKey:
         return await key_of(handle_of(self._store, thread, user))
 
     async def _result(self, key: ThreadKey, run: str) -> AgentResult:

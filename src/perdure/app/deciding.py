@@ -13,7 +13,7 @@ from perdure.core.identity import check_id
 
 if TYPE_CHECKING:
     from perdure.app.thread import Thread
-    from perdure.app.users import UserId
+    from perdure.app.users import UserArg
     from perdure.runtime.decisions import Decision, Pause
 
 
@@ -21,7 +21,7 @@ class Deciding(Directory):
     """Lists questions and keeps answers."""
 
     async def pauses(
-        self, thread: Thread | str | None = None, *, user: UserId | None = None, limit: int = 100
+        self, thread: Thread | str | None = None, *, user: UserArg = None, limit: int = 100
     ) -> list[Pause]:
         """The questions that wait for somebody: of all threads, a user's, or one."""
         await self._parts.ready()
@@ -86,7 +86,7 @@ class Deciding(Directory):
         given = Answer(pause, approved, by, args, answer, version)
         return await self._parts.running.answers.decide(self._namespace, given)
 
-    def _named(self, thread: Thread | str, user: UserId | None) -> Handle:
+    def _named(self, thread: Thread | str, user: UserArg) -> Handle:
         if isinstance(thread, Handle):
             return thread
         return self.thread(thread, user=user)  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from perdure.app.naming import ThreadInfo, info_of, listed
 from perdure.app.parts import Parts
-from perdure.app.users import UserId
+from perdure.app.users import UserArg
 from perdure.core.checkpoint import check_limit, check_metadata
 from perdure.core.errors import InvalidFilterError
 from perdure.core.identity import check_label
@@ -35,7 +35,7 @@ class Directory:
         self,
         limit: int = 50,
         *,
-        user: UserId | None = None,
+        user: UserArg = None,
         agent: str | None = None,
         status: str | None = None,
         tag: str | None = None,
@@ -58,7 +58,7 @@ class Directory:
         return [info_of(row, self._parts.users.shown(row.key.user)) for row in rows]
 
     async def search(
-        self, text: str, *, user: UserId | None = None, limit: int = 50, **filters: Unpack[Filters]
+        self, text: str, *, user: UserArg = None, limit: int = 50, **filters: Unpack[Filters]
     ) -> list[MessageLine]:
         """Find messages of all threads, or of a user's, that hold all words of `text`; newest first."""
         from perdure.app.asking import line_of, wanted
@@ -70,7 +70,7 @@ class Directory:
         return [line_of(each, self._parts.users.shown(each.row.user)) for each in found]
 
     async def analytics(
-        self, *, user: UserId | None = None, topics: Topics | None = None, **filters: Unpack[Filters]
+        self, *, user: UserArg = None, topics: Topics | None = None, **filters: Unpack[Filters]
     ) -> Analytics:
         """The messages of all threads, or of a user's, in numbers; counted by the storage.
 
@@ -83,8 +83,8 @@ class Directory:
         owner = Owner(self._namespace, self._whose(user))
         return await analysed(self._parts.messages, owner, wanted(None, None, filters), topics)
 
-    def _whose(self, user: UserId | None) -> str | None:
-        return None if user is None else self._parts.users.key(user)
+    def _whose(self, user: UserArg) -> str | None:
+        return self._parts.users.owner(user)
 
 
 def _checked(text: object) -> str:

@@ -41,14 +41,14 @@ class Handle:
         parts: Parts,
         key: ThreadKey,
         *,
-        named_user: bool,
+        any_user: bool = False,
         patch: ThreadPatch = NO_PATCH,
         actor: str | None = None,
         task: str | None = None,
     ) -> None:
         self._parts = parts
         self._key = key
-        self._resolved = named_user
+        self._resolved = not any_user
         self._patch = patch
         self._agent = patch.agent
         self._actor = actor
@@ -71,13 +71,13 @@ class Handle:
         return f"Thread({self._key.id!r}" + (f", user={self.user!r})" if self._key.user else ")")
 
     async def _found(self) -> ThreadKey:
-        """The key, with the user filled in where the caller named none and exactly one has this id."""
+        """The key; where the caller said `ANY_USER`, with the one user who has a thread of this id."""
         if not self._parts.is_ready:
             await self._parts.ready()
         if not self._resolved:
             rows = await self._parts.storage.find(self._key.namespace, self._key.id)
             if len(rows) > 1:
-                raise AmbiguousThreadError(self._key.id)
+                raise AmbiguousThreadError(self._key.id, [self._parts.users.shown(row.key.user) for row in rows])
             if rows:
                 self._key, self._resolved = rows[0].key, True
         self._is_found = self._resolved

@@ -5,26 +5,30 @@ from __future__ import annotations
 from perdure.app.comparing import Place
 from perdure.app.parts import Parts
 from perdure.app.thread import Thread
-from perdure.app.users import UserId
+from perdure.app.users import UserArg
 from perdure.core import refs
 from perdure.core.checkpoint import Checkpoint
-from perdure.core.errors import InvalidInputError, InvalidRefError, NotFoundError
-from perdure.core.identity import ThreadKey, check_id
+from perdure.core.errors import SAY_WHOSE, InvalidInputError, InvalidRefError, NotFoundError
+from perdure.core.identity import ANY_USER, ThreadKey, check_id
 
 
 class Pointing:
-    """Finds the places that are named in one namespace; with a user, only that user's."""
+    """Finds the places that are named in one namespace.
 
-    def __init__(self, parts: Parts, namespace: str, user: UserId | None) -> None:
+    A text means a thread of the user, of nobody where none is named, of whoever has the only match by `ANY_USER`. A
+    handle and a checkpoint say themselves whose they are; another one's than the named user's are absent.
+    """
+
+    def __init__(self, parts: Parts, namespace: str, user: UserArg) -> None:
         self._parts = parts
         self._namespace = namespace
-        self._named = user is not None
-        self._user = parts.users.key(user)
+        self._user = user
 
     async def place(self, point: object) -> Place:
         """The place of a point; raise `InvalidInputError` for what cannot be one, `NotFoundError` for another's."""
         place = await self._place(point)
-        if self._named and place.key.user != self._user:
+        owner = self._parts.users.owner(self._user)
+        if owner is not None and place.key.user != owner:
             raise NotFoundError(f"thread {place.key.id!r}")
         return place
 
@@ -32,14 +36,14 @@ class Pointing:
         if isinstance(point, str):
             return await self._text(point)
         if isinstance(point, Checkpoint):
-            return await self._checkpoint(point.id)
+            return await self._checkpoint(point.id, self._user if self._user is not None else point.user_id)
         if isinstance(point, tuple) and len(point) == 2:
             return Place(await self._key(point[0]), point[1])
         return Place(await self._key(point))
 
     async def _text(self, text: str) -> Place:
         if isinstance(_ref(text), refs.AtCheckpoint):
-            return await self._checkpoint(text.removeprefix("@"))
+            return await self._checkpoint(text.removeprefix("@"), self._user)
         thread, ref = refs.split(text)
         key = await self._key(thread)
         if ref is None:
@@ -52,12 +56,12 @@ class Pointing:
         if at and await self._parts.storage.thread(key) is None:
             raise NotFoundError(f"thread {key.id!r}", str(InvalidRefError(at + ref)))
 
-    async def _checkpoint(self, checkpoint_id: str) -> Place:
+    async def _checkpoint(self, checkpoint_id: str, user: UserArg) -> Place:
         await self._parts.ready()
-        user = self._user if self._named else None
-        row = await self._parts.storage.checkpoint(self._namespace, user, checkpoint_id)
+        owner = None if user is ANY_USER else self._parts.users.key(user)
+        row = await self._parts.storage.checkpoint(self._namespace, owner, checkpoint_id)
         if row is None:
-            raise NotFoundError(f"checkpoint {checkpoint_id}")
+            raise NotFoundError(f"checkpoint {checkpoint_id}", SAY_WHOSE if user is None else "")
         return Place(ThreadKey(self._namespace, row.user, row.thread_id), checkpoint_id)
 
     async def _key(self, thread: object) -> ThreadKey:
@@ -67,8 +71,9 @@ class Pointing:
             raise InvalidInputError(
                 f"{thread!r} is no point: give 'thread@ref', a checkpoint, a thread, or a thread and a ref"
             )
-        key = ThreadKey(self._namespace, self._user, check_id(thread, "the thread id"))
-        return await _key_of(Thread(self._parts, key, named_user=self._named), self._parts)
+        user = None if self._user is ANY_USER else self._user
+        key = ThreadKey(self._namespace, self._parts.users.key(user), check_id(thread, "the thread id"))
+        return await _key_of(Thread(self._parts, key, any_user=self._user is ANY_USER), self._parts)
 
 
 async def _key_of(thread: Thread, parts: Parts) -> ThreadKey:

@@ -16,7 +16,7 @@ from perdure.core.times import to_micros
 if TYPE_CHECKING:
     from perdure.app.rerunning import Changed
     from perdure.app.thread import Thread
-    from perdure.app.users import UserId
+    from perdure.app.users import UserArg
     from perdure.runtime.infos import RunInfo
     from perdure.runtime.options import Retry
     from perdure.runtime.recovery import Recovery, Tried
@@ -56,7 +56,7 @@ class Running(Deciding):
         input: Any = None,
         *,
         thread: Thread | str,
-        user: UserId | None = None,
+        user: UserArg = None,
         key: str | None = None,
         at: datetime | None = None,
     ) -> Ticket:
@@ -79,7 +79,7 @@ class Running(Deciding):
         thread: Thread | str,
         input: Any = None,
         *,
-        user: UserId | None = None,
+        user: UserArg = None,
         changed: Changed = "refuse",
         take_over: bool = False,
     ) -> RunInfo:
@@ -142,7 +142,7 @@ class Running(Deciding):
         status: str | None = None,
         agent: str | None = None,
         since: datetime | None = None,
-        user: UserId | None = None,
+        user: UserArg = None,
     ) -> list[RunInfo]:
         """The newest run of each thread, of the threads that changed last first."""
         await self._parts.ready()
@@ -152,7 +152,7 @@ class Running(Deciding):
             check_label(agent, "agent"), when, self._parts.users.shown,
         )  # fmt: skip
 
-    async def stalled(self, after: timedelta, *, user: UserId | None = None) -> list[RunInfo]:
+    async def stalled(self, after: timedelta, *, user: UserArg = None) -> list[RunInfo]:
         """Runs that somebody works on and whose log did not grow for so long: they hang, or a step takes long.
 
         They are found by an index, whether their lease is renewed or ran out.
@@ -163,19 +163,19 @@ class Running(Deciding):
         running, shown = self._parts.running, self._parts.users.shown
         return await running.stalled(self._namespace, self._whose(user), after.total_seconds(), shown)
 
-    async def cancel(self, thread: Thread | str, *, user: UserId | None = None, reason: str = "") -> RunInfo:
+    async def cancel(self, thread: Thread | str, *, user: UserArg = None, reason: str = "") -> RunInfo:
         """End the unfinished run of a thread; an owner that works on it is refused from then on and stops."""
         key = await key_of(self._named(thread, user))
         return await self._parts.running.cancel(key, check_label(reason, "reason") or "", self._parts.users.shown)
 
     async def signal(
-        self, thread: Thread | str, name: str, value: Any = None, *, user: UserId | None = None, key: str | None = None
+        self, thread: Thread | str, name: str, value: Any = None, *, user: UserArg = None, key: str | None = None
     ) -> None:
         """Send a value to the run of a thread; `await run.signal(name)` gets it."""
         where = await key_of(self._named(thread, user))
         await self._parts.running.signal(where, check_id(name, "the signal name"), value, key)
 
-    async def why(self, thread: Thread | str, *, user: UserId | None = None) -> Why:
+    async def why(self, thread: Thread | str, *, user: UserArg = None) -> Why:
         """What happened to a thread: what failed and where, what it did outside so far, and what to type next."""
         from perdure.runtime.why import explain
 
@@ -198,6 +198,6 @@ def _was_ours(tried: Tried) -> bool:
     return not isinstance(tried.error, (LeaseHeldError, LeaseLostError, NotFoundError))
 
 
-def handle_of(store: Running, thread: Thread | str, user: UserId | None) -> Handle:
+def handle_of(store: Running, thread: Thread | str, user: UserArg) -> Handle:
     """The handle on a thread that a caller names; for the faces that are built on it."""
     return store._named(thread, user)  # pyright: ignore[reportPrivateUsage]

@@ -15,9 +15,9 @@ from perdure.app.opening import parse
 from perdure.app.options import given
 from perdure.app.parts import Parts
 from perdure.app.thread import Thread
-from perdure.app.users import UserId
+from perdure.app.users import UserArg, UserId
 from perdure.core.errors import BackgroundWriteError, InvalidInputError, SuspendedError
-from perdure.core.identity import ThreadKey, check_id, check_label, check_namespace
+from perdure.core.identity import ANY_USER, ThreadKey, check_id, check_label, check_namespace
 from perdure.core.threads import NO_PATCH, ThreadPatch
 
 # What only some stores are asked for is imported when they are: a program that saves and loads does not wait for it.
@@ -138,7 +138,7 @@ class Perdure(Agents):
         self,
         id: str,
         *,
-        user: UserId | None = None,
+        user: UserArg = None,
         agent: str | None = None,
         name: str | None = None,
         tags: Iterable[str] = (),
@@ -147,23 +147,24 @@ class Perdure(Agents):
     ) -> Thread:
         """A handle on a thread, which is made by its first write. Agent, name and tags are kept with that write.
 
+        Without a `user` it is the thread of this id that belongs to nobody. `user=ANY_USER` is for trusted code: the
+        only thread of this id, whoever owns it, or `AmbiguousThreadError`.
         `actor` and `task` say who writes through this handle and for which task: they stand on every point it makes.
         """
-        key = ThreadKey(self._namespace, self._parts.users.key(user), check_id(id, "the thread id"))
+        owner = None if user is ANY_USER else user
+        key = ThreadKey(self._namespace, self._parts.users.key(owner), check_id(id, "the thread id"))
         labels = check_tags(tags)
         agent, name = check_label(agent, "agent"), check_label(name, "name")
         given = agent is not None or name is not None or labels
         patch = ThreadPatch(agent=agent, name=name, tags=labels or None) if given else NO_PATCH
         traces = {"actor": check_label(actor, "actor"), "task": check_label(task, "task")}
-        return Thread(self._parts, key, named_user=user is not None, patch=patch, **traces)
+        return Thread(self._parts, key, any_user=user is ANY_USER, patch=patch, **traces)
 
     @overload
-    async def compare(self, a: object, b: object, /, *, user: UserId | None = None) -> Comparison: ...
+    async def compare(self, a: object, b: object, /, *, user: UserArg = None) -> Comparison: ...
     @overload
-    async def compare(
-        self, a: object, b: object, c: object, /, *more: object, user: UserId | None = None
-    ) -> Comparisons: ...
-    async def compare(self, *points: object, user: UserId | None = None) -> Comparison | Comparisons:
+    async def compare(self, a: object, b: object, c: object, /, *more: object, user: UserArg = None) -> Comparisons: ...
+    async def compare(self, *points: object, user: UserArg = None) -> Comparison | Comparisons:
         """Compare 2 to 4 points, the others with the first.
 
         A point is a text ref such as `"ticket-42@12"`, a thread or its id (its newest version), a checkpoint or its id,
@@ -231,7 +232,7 @@ class Perdure(Agents):
         policy: Retention | None = None,
         dry_run: bool = False,
         *,
-        user: UserId | None = None,
+        user: UserArg = None,
         progress: Progress | None = None,
     ) -> PruneReport:
         """Drop what a policy (default: the one the store was opened with) does not keep, of all threads or of a user's.
@@ -251,7 +252,7 @@ class Perdure(Agents):
         )
 
     async def verify(
-        self, *, restore: bool = False, user: UserId | None = None, progress: VerifyProgress | None = None
+        self, *, restore: bool = False, user: UserArg = None, progress: VerifyProgress | None = None
     ) -> Report:
         """Check all threads, or those of a user: every log, every whole state, every index. Nothing is changed.
 
@@ -263,7 +264,7 @@ class Perdure(Agents):
         whose = self._whose(user)
         return await self._parts.verifier.everything(self._namespace, user=whose, restore=restore, progress=progress)
 
-    async def repair(self, *, user: UserId | None = None, progress: RepairProgress | None = None) -> Repaired:
+    async def repair(self, *, user: UserArg = None, progress: RepairProgress | None = None) -> Repaired:
         """Make everything again that is derived from the logs, of all threads or of a user's.
 
         The logs are never changed: what is damaged in them is named in the answer and stays as it is.

@@ -40,7 +40,7 @@ class TimeTravel(Handle):
         )  # fmt: skip
         await self._parts.storage.fork(key, version, line)
         self._parts.engine.forget(target)
-        return type(self)(self._parts, target, named_user=True, actor=self._actor, task=self._task)
+        return type(self)(self._parts, target, actor=self._actor, task=self._task)
 
     async def tree(self) -> Branch:
         """The tree of forks that this thread is part of: who began where. `print` draws it."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from perdure.app.options import UserIdType
 from perdure.core.errors import InvalidIdError, InvalidInputError
-from perdure.core.identity import check_user
+from perdure.core.identity import ANY_USER, AnyUser, check_user
 
 UserId = str | int
+UserArg = str | int | AnyUser | None  # what callers give: None is nobody where one thread is meant, else everybody
 _BITS = {"int": 31, "bigint": 63}
 
 
@@ -17,6 +18,10 @@ class Users:
         if kind not in ("string", *_BITS):
             raise InvalidInputError(f'user_id_type must be "string", "int" or "bigint", not {kind!r}')
         self._kind = kind
+
+    def owner(self, user: object) -> str | None:
+        """Whose threads a list covers; None is everybody's."""
+        return None if user is None or user is ANY_USER else self.key(user)
 
     def key(self, user: object) -> str:
         """The user id as a thread's key has it; None is nobody."""

@@ -23,7 +23,7 @@ from perdure.checkpointer.pending import Pending
 from perdure.checkpointer.soon import Soon
 from perdure.checkpointer.stores import Stores
 from perdure.core.errors import InvalidInputError
-from perdure.core.identity import ThreadKey
+from perdure.core.identity import ANY_USER, ThreadKey
 from perdure.core.retention_policy import Retention
 from perdure.storage.baton import Baton
 
@@ -110,14 +110,14 @@ class Calls:
     def thread(self, config: Config) -> Thread:
         """The thread that a config names, for time travel, forks, comparisons and everything else."""
         place = self._place(config)
-        return self.store.thread(place.thread_id, user=place.user)
+        return self.store.thread(place.thread_id, user=ANY_USER if place.user is None else place.user)
 
     async def _beside(self, namespace: str, config: Config) -> Thread:
         """A thread of the same id and user in a namespace that no list shows."""
         thread = self.thread(config)
         key = await key_of(thread)
         beside = ThreadKey(f"{namespace}/{self._namespace}", key.user, key.id)
-        return Thread(parts_of(self.store), beside, named_user=thread.user is not None)
+        return Thread(parts_of(self.store), beside)
 
     def active(self) -> AbstractContextManager[Self]:
         """Make this the current checkpointer inside a block; see `current_checkpointer`."""

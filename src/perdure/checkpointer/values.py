@@ -84,7 +84,7 @@ class Values(Calls):
     def _cache(self, namespace: str) -> Thread:
         parts = parts_of(self.store)
         key = ThreadKey(f"{CACHE}/{self._namespace}", "", check_id(namespace, "the cache namespace"))
-        return Thread(parts, key, named_user=True)
+        return Thread(parts, key)
 
     put_tool_result = twin(aput_tool_result)
     get_tool_result = twin(aget_tool_result)

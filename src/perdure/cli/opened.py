@@ -44,7 +44,7 @@ def found(storage: Storage, namespace: str, thread: str, user: str | None) -> Th
     else:
         rows = drive(storage.find(namespace, thread))
     if len(rows) > 1:
-        raise AmbiguousThreadError(thread)
+        raise AmbiguousThreadError(thread, [row.key.user or None for row in rows])
     if not rows:
         raise NotFoundError(f"thread {thread!r}")
     return rows[0]

@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 from perdure.app import store as app
 from perdure.app.store import parts_of
-from perdure.app.users import UserId
+from perdure.app.users import UserArg
 from perdure.cli.parameters import Server
 from perdure.cli.places import check_there, place_of
+from perdure.core.identity import ANY_USER
 from perdure.sync import Perdure
 
 T = TypeVar("T")
@@ -35,6 +36,8 @@ def driven(store: Perdure, work: Coroutine[Any, Any, T]) -> T:
     return store._run(work)  # pyright: ignore[reportPrivateUsage]
 
 
-def user_of(user: str | None, store: Perdure | app.Perdure) -> UserId | None:
-    """A user as it was typed; "" is nobody."""
+def user_of(user: str | None, store: Perdure | app.Perdure) -> UserArg:
+    """A user as it was typed; "" is nobody. Without one an operator means everybody, or the only match."""
+    if user is None:
+        return ANY_USER
     return parts_of(inner(store) if isinstance(store, Perdure) else store).users.typed(user)

@@ -72,6 +72,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+_USERS_NAMED = 10
+SAY_WHOSE = "if somebody owns it, say who: user=…"  # what belongs to others looks absent
+
 
 class PerdureError(Exception):
     """The root of every error Perdure raises."""
@@ -200,12 +203,15 @@ class NotFoundError(PerdureError, LookupError):
 class AmbiguousThreadError(PerdureError, LookupError):
     """Several users have a thread of this id."""
 
-    def __init__(self, thread_id: str) -> None:
+    def __init__(self, thread_id: str, users: Sequence[str | int | None] = ()) -> None:
+        named = ", ".join("nobody" if user is None else repr(user) for user in users[:_USERS_NAMED])
+        more = f" and {len(users) - _USERS_NAMED} more" if len(users) > _USERS_NAMED else ""
         super().__init__(
-            f"several users have a thread {thread_id!r}; name one: store.thread({thread_id!r}, user=…), "
-            'with user="" for the one that belongs to nobody'
+            f"{len(users)} users have a thread {thread_id!r}: {named}{more}; say whose: user=…, "
+            "without a user it is the one that belongs to nobody"
         )
         self.thread_id = thread_id
+        self.users = tuple(users)
 
 
 class ConflictError(PerdureError):

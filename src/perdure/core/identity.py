@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from enum import Enum
 from functools import lru_cache
 
 import msgspec
@@ -10,6 +11,18 @@ import msgspec
 from perdure.core.errors import InvalidIdError, InvalidInputError
 
 MAX_ID = 512
+
+
+class AnyUser(Enum):
+    """The type of `ANY_USER`, which no request, file or database can hold."""
+
+    ANY_USER = "ANY_USER"
+
+    def __repr__(self) -> str:
+        return self.value
+
+
+ANY_USER = AnyUser.ANY_USER  # trusted code means the only thread of an id, whoever owns it
 
 
 class ThreadKey(msgspec.Struct, frozen=True):

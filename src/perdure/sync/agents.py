@@ -13,7 +13,7 @@ from perdure.sync.running import Running, Ticket, held_thread
 if TYPE_CHECKING:
     from perdure.app.agent import Agent as AsyncAgent
     from perdure.app.agent import AgentResult
-    from perdure.app.users import UserId
+    from perdure.app.users import UserArg
     from perdure.runtime.agents.model import Model
     from perdure.runtime.options import Retry
     from perdure.sync.thread import Thread
@@ -34,13 +34,11 @@ class Agent:
         """The name that its runs are found by."""
         return self._agent.name
 
-    def run(
-        self, prompt: Any, *, thread: Thread | str, user: UserId | None = None, key: str | None = None
-    ) -> AgentResult:
+    def run(self, prompt: Any, *, thread: Thread | str, user: UserArg = None, key: str | None = None) -> AgentResult:
         """Go on with the conversation of a thread here, and return the answer, or what the run waits for."""
         return self._drive(self._agent.run(prompt, thread=held_thread(thread), user=user, key=key))
 
-    def resume(self, thread: Thread | str, *, user: UserId | None = None) -> AgentResult:
+    def resume(self, thread: Thread | str, *, user: UserArg = None) -> AgentResult:
         """Go on with the unfinished run of a thread here, such as after a decision."""
         return self._drive(self._agent.resume(held_thread(thread), user=user))
 
@@ -49,7 +47,7 @@ class Agent:
         prompt: Any,
         *,
         thread: Thread | str,
-        user: UserId | None = None,
+        user: UserArg = None,
         key: str | None = None,
         at: datetime | None = None,
     ) -> Ticket:

@@ -13,7 +13,7 @@ from perdure.sync.worker import Worker
 if TYPE_CHECKING:
     from perdure.app import store as app
     from perdure.app.rerunning import Changed
-    from perdure.app.users import UserId
+    from perdure.app.users import UserArg
     from perdure.runtime.decisions import Decision, Pause
     from perdure.runtime.infos import RunInfo
     from perdure.runtime.options import Retry
@@ -66,7 +66,7 @@ class Running:
         input: Any = None,
         *,
         thread: Thread | str,
-        user: UserId | None = None,
+        user: UserArg = None,
         key: str | None = None,
         at: datetime | None = None,
     ) -> Ticket:
@@ -79,7 +79,7 @@ class Running:
         thread: Thread | str,
         input: Any = None,
         *,
-        user: UserId | None = None,
+        user: UserArg = None,
         changed: Changed = "refuse",
         take_over: bool = False,
     ) -> RunInfo:
@@ -103,28 +103,26 @@ class Running:
         status: str | None = None,
         agent: str | None = None,
         since: datetime | None = None,
-        user: UserId | None = None,
+        user: UserArg = None,
     ) -> list[RunInfo]:
         """The newest run of each thread, of the threads that changed last first."""
         return self._run(self._store.runs(limit, status=status, agent=agent, since=since, user=user))
 
-    def stalled(self, after: timedelta, *, user: UserId | None = None) -> list[RunInfo]:
+    def stalled(self, after: timedelta, *, user: UserArg = None) -> list[RunInfo]:
         """Runs that somebody works on and whose log did not grow for so long: they hang, or a step takes long."""
         return self._run(self._store.stalled(after, user=user))
 
-    def cancel(self, thread: Thread | str, *, user: UserId | None = None, reason: str = "") -> RunInfo:
+    def cancel(self, thread: Thread | str, *, user: UserArg = None, reason: str = "") -> RunInfo:
         """End the unfinished run of a thread; an owner that works on it is refused from then on and stops."""
         return self._run(self._store.cancel(held_thread(thread), user=user, reason=reason))
 
     def signal(
-        self, thread: Thread | str, name: str, value: Any = None, *, user: UserId | None = None, key: str | None = None
+        self, thread: Thread | str, name: str, value: Any = None, *, user: UserArg = None, key: str | None = None
     ) -> None:
         """Send a value to the run of a thread; `run.signal(name)` gets it."""
         self._run(self._store.signal(held_thread(thread), name, value, user=user, key=key))
 
-    def pauses(
-        self, thread: Thread | str | None = None, *, user: UserId | None = None, limit: int = 100
-    ) -> list[Pause]:
+    def pauses(self, thread: Thread | str | None = None, *, user: UserArg = None, limit: int = 100) -> list[Pause]:
         """The questions that wait for somebody: of all threads, a user's, or one."""
         return self._run(self._store.pauses(None if thread is None else held_thread(thread), user=user, limit=limit))
 
@@ -154,7 +152,7 @@ class Running:
         """Answer the pause that a token leads to, in the name of whom it was made for."""
         return self._run(self._store.decide_by_link(token, approved=approved, args=args, answer=answer))
 
-    def why(self, thread: Thread | str, *, user: UserId | None = None) -> Why:
+    def why(self, thread: Thread | str, *, user: UserArg = None) -> Why:
         """What happened to a thread: what failed and where, what it did outside so far, and what to type next."""
         return self._run(self._store.why(held_thread(thread), user=user))
 

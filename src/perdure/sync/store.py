@@ -16,7 +16,7 @@ from perdure.app.maintenance import Progress, PruneReport
 from perdure.app.options import StorageOptions
 from perdure.app.store import CACHE_BYTES, policies_given
 from perdure.app.thread import ThreadInfo
-from perdure.app.users import UserId
+from perdure.app.users import UserArg, UserId
 from perdure.checkpoints.repairing import Progress as RepairProgress
 from perdure.checkpoints.repairing import Repaired
 from perdure.checkpoints.verifying import Progress as VerifyProgress
@@ -88,7 +88,7 @@ class Perdure(Agents):
         self,
         id: str,
         *,
-        user: UserId | None = None,
+        user: UserArg = None,
         agent: str | None = None,
         name: str | None = None,
         tags: Iterable[str] = (),
@@ -100,10 +100,10 @@ class Perdure(Agents):
         return Thread(thread, self._run)
 
     @overload
-    def compare(self, a: object, b: object, /, *, user: UserId | None = None) -> Comparison: ...
+    def compare(self, a: object, b: object, /, *, user: UserArg = None) -> Comparison: ...
     @overload
-    def compare(self, a: object, b: object, c: object, /, *more: object, user: UserId | None = None) -> Comparisons: ...
-    def compare(self, *points: Any, user: UserId | None = None) -> Comparison | Comparisons:
+    def compare(self, a: object, b: object, c: object, /, *more: object, user: UserArg = None) -> Comparisons: ...
+    def compare(self, *points: Any, user: UserArg = None) -> Comparison | Comparisons:
         """Compare 2 to 4 points, the others with the first. See `perdure.Perdure.compare`."""
         return self._run(self._store.compare(*map(held, points), user=user))
 
@@ -111,7 +111,7 @@ class Perdure(Agents):
         self,
         limit: int = 50,
         *,
-        user: UserId | None = None,
+        user: UserArg = None,
         agent: str | None = None,
         status: str | None = None,
         tag: str | None = None,
@@ -127,14 +127,12 @@ class Perdure(Agents):
         )
 
     def search(
-        self, text: str, *, user: UserId | None = None, limit: int = 50, **filters: Unpack[Filters]
+        self, text: str, *, user: UserArg = None, limit: int = 50, **filters: Unpack[Filters]
     ) -> list[MessageLine]:
         """Find messages of all threads, or of a user's, that hold all words of `text`; newest first."""
         return self._run(self._store.search(text, user=user, limit=limit, **filters))
 
-    def analytics(
-        self, *, user: UserId | None = None, topics: Topics | None = None, **filters: Unpack[Filters]
-    ) -> Analytics:
+    def analytics(self, *, user: UserArg = None, topics: Topics | None = None, **filters: Unpack[Filters]) -> Analytics:
         """The messages of all threads, or of a user's, in numbers; counted by the storage."""
         return self._run(self._store.analytics(user=user, topics=topics, **filters))
 
@@ -163,19 +161,17 @@ class Perdure(Agents):
         policy: Retention | None = None,
         dry_run: bool = False,
         *,
-        user: UserId | None = None,
+        user: UserArg = None,
         progress: Progress | None = None,
     ) -> PruneReport:
         """Drop what a policy (default: the store's own) does not keep, of all threads or of a user's."""
         return self._run(self._store.prune(policy, dry_run, user=user, progress=progress))
 
-    def verify(
-        self, *, restore: bool = False, user: UserId | None = None, progress: VerifyProgress | None = None
-    ) -> Report:
+    def verify(self, *, restore: bool = False, user: UserArg = None, progress: VerifyProgress | None = None) -> Report:
         """Check all threads, or those of a user: every log, every whole state, every index. Nothing is changed."""
         return self._run(self._store.verify(restore=restore, user=user, progress=progress))
 
-    def repair(self, *, user: UserId | None = None, progress: RepairProgress | None = None) -> Repaired:
+    def repair(self, *, user: UserArg = None, progress: RepairProgress | None = None) -> Repaired:
         """Make everything again that is derived from the logs, of all threads or of a user's."""
         return self._run(self._store.repair(user=user, progress=progress))
 
