@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from perdure.app.asking import MessageLine
     from perdure.app.config.config import Config
     from perdure.app.identity import Message
+    from perdure.app.scope import ApproverScope, UserScope
     from perdure.app.store import Perdure
     from perdure.app.thread import Thread, ThreadInfo
     from perdure.checkpoints.newest import Latest
@@ -78,6 +79,8 @@ _HOMES = {
     "tool": "perdure.runtime.agents.tool",
     "Analytics": "perdure.app.analytics",
     "Approvals": "perdure.core.approvals",
+    "ApproverScope": "perdure.app.scope",
+    "UserScope": "perdure.app.scope",
     "Checkpoint": "perdure.core.checkpoint",
     "CheckpointDiff": "perdure.flowagent.comparing",
     "CheckpointManager": "perdure.flowagent.manager",
@@ -137,6 +140,7 @@ __all__ = [
     "AgentResult",
     "Analytics",
     "Approvals",
+    "ApproverScope",
     "Checkpoint",
     "CheckpointDiff",
     "CheckpointManager",
@@ -188,6 +192,7 @@ __all__ = [
     "Triggers",
     "Unverified",
     "Usage",
+    "UserScope",
     "Webhook",
     "Why",
     "Worker",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from perdure.app.handle import key_of, traces_of
-from perdure.app.running import Running, handle_of
+from perdure.app.handle import traces_of
+from perdure.app.running import Running, handle_of, key_in
 from perdure.core.approval import misspelt
 from perdure.core.errors import InvalidInputError
 from perdure.core.identity import ThreadKey, check_id
@@ -167,7 +167,7 @@ class Agent:
         return await self._result(where, run.id)
 
     async def _key(self, thread: Thread | str, user: UserArg) -> ThreadKey:
-        return await key_of(handle_of(self._store, thread, user))
+        return await key_in(self._store, thread, user)
 
     async def _result(self, key: ThreadKey, run: str) -> AgentResult:
         running, shown = self._parts.running, self._parts.users.shown

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from perdure.app.directory import Directory
 from perdure.app.handle import Handle, key_of
+from perdure.core.approvers import Approver, approver_of
 from perdure.core.checkpoint import check_limit
-from perdure.core.errors import InvalidInputError
-from perdure.core.identity import check_id
+from perdure.core.errors import SAY_WHOSE, InvalidInputError, NotFoundError
+from perdure.core.identity import ANY_USER, ThreadKey
 
 if TYPE_CHECKING:
     from perdure.app.thread import Thread
     from perdure.app.users import UserArg
+    from perdure.runtime.answering import View
     from perdure.runtime.decisions import Decision, Pause
 
 
@@ -24,11 +27,13 @@ class Deciding(Directory):
         self, thread: Thread | str | None = None, *, user: UserArg = None, limit: int = 100
     ) -> list[Pause]:
         """The questions that wait for somebody: of all threads, a user's, or one."""
+        from perdure.runtime.answering import View
+
         await self._parts.ready()
         answers, shown = self._parts.running.answers, self._parts.users.shown
         if thread is None:
-            return await answers.open(self._namespace, self._whose(user), shown, check_limit(limit))
-        row = await self._parts.storage.thread(await key_of(self._named(thread, user)))
+            return await answers.open(View(self._namespace, self._whose(user)), shown, check_limit(limit))
+        row = await self._parts.storage.thread(await self._key(thread, user))
         return [] if row is None else await answers.of(row, shown(row.key.user))
 
     async def decide(
@@ -37,54 +42,92 @@ class Deciding(Directory):
         *,
         approved: bool,
         by: str,
+        groups: Sequence[str] = (),
         args: Any = None,
         answer: Any = None,
         version: int | None = None,
+        user: UserArg = None,
     ) -> Decision:
         """Answer a pause; a worker goes on with the run at once, or `resume(thread)` does.
 
-        `args` are the arguments as you edited them, `version` is that of the pause you saw. A second decision raises
-        `PauseClosedError`, which names the first.
+        `by` says who decides, and `groups` the groups they are in. `args` are the arguments as you edited them,
+        `version` is that of the pause you saw. The id of a pause means one of nobody's threads unless `user` names the
+        owner of the thread; a `Pause` says itself whose it is. A second decision raises `PauseClosedError`, which names
+        the first.
         """
-        return await self._decided(_id_of(pause), approved, check_id(by, "by"), args, answer, version)
+        decides = approver_of(by, groups)
+        return await self._decided(self._view(pause, user), id_of(pause), approved, decides, args, answer, version)
 
-    async def link(self, pause: Pause | str, *, by: str, expires: timedelta = timedelta(days=7)) -> str:
+    async def link(
+        self,
+        pause: Pause | str,
+        *,
+        by: str,
+        groups: Sequence[str] = (),
+        expires: timedelta = timedelta(days=7),
+        user: UserArg = None,
+    ) -> str:
         """A signed token with which `by` may decide about a pause once, until it expires, without an account.
 
         Put it into an address of your own, such as one for a phone: whoever has it decides in the name of `by`.
         """
+        decides = approver_of(by, groups)
         await self._parts.ready()
-        return await self._parts.running.links.make(self._namespace, _id_of(pause), check_id(by, "by"), expires)
+        return await self._parts.running.links.make(self._view(pause, user), id_of(pause), decides, expires)
 
     async def linked(self, token: str) -> Pause:
         """The question that a token leads to. Raises `LinkInvalidError`, `LinkExpiredError`, `PauseClosedError`.
 
         Only show it: programs that look for viruses follow links too. The decision is a request of its own.
         """
+        from perdure.runtime.answering import View
+
         await self._parts.ready()
         running = self._parts.running
         link = await running.links.read(token)
-        return await running.answers.asked(self._namespace, link.pause, self._parts.users.shown)
+        return await running.answers.asked(View(self._namespace), link.pause, self._parts.users.shown)
 
     async def decide_by_link(self, token: str, *, approved: bool, args: Any = None, answer: Any = None) -> Decision:
         """Answer the pause that a token leads to, in the name of whom it was made for.
 
         Raises as `decide` does, and `LinkInvalidError`, `LinkExpiredError`.
         """
+        from perdure.runtime.answering import View
+
         await self._parts.ready()
         link = await self._parts.running.links.read(token)
-        return await self._decided(link.pause, approved, link.by or "a link", args, answer, link.version)
+        decides = Approver(link.by or "a link", link.groups)
+        view = View(self._namespace)
+        return await self._decided(view, link.pause, approved, decides, args, answer, link.version)
 
     async def _decided(
-        self, pause: str, approved: bool, by: str, args: Any, answer: Any, version: int | None
+        self, view: View, pause: str, approved: bool, by: Approver, args: Any, answer: Any, version: int | None
     ) -> Decision:
         from perdure.runtime.answering import Answer
 
         await self._parts.ready()
-        if type(approved) is not bool:
-            raise InvalidInputError(f"approved must be True or False, not {approved!r}")
-        given = Answer(pause, approved, by, args, answer, version)
-        return await self._parts.running.answers.decide(self._namespace, given)
+        given = Answer(pause, check_approved(approved), by, args, answer, version)
+        return await self._parts.running.answers.decide(view, given)
+
+    def _view(self, pause: object, user: UserArg) -> View:
+        """Whose pauses a caller means: those of the user who is named, else of the pause's own, else nobody's."""
+        from perdure.runtime.answering import View
+        from perdure.runtime.decisions import Pause
+
+        if user is None and isinstance(pause, Pause):
+            user = pause.user
+        elif user is None:
+            return View(self._namespace, "", advice=f"store.pauses() lists those that are open; {SAY_WHOSE}")
+        return View(self._namespace, None if user is ANY_USER else self._parts.users.key(user))
+
+    async def _key(self, thread: Thread | str, user: UserArg) -> ThreadKey:
+        """Which thread a caller means. A handle says itself whose it is; with `user`, another's is absent."""
+        key = await key_of(self._named(thread, user))
+        if user is None or user is ANY_USER:
+            return key
+        if (key.namespace, key.user) != (self._namespace, self._parts.users.key(user)):
+            raise NotFoundError(f"thread {key.id!r}")
+        return key
 
     def _named(self, thread: Thread | str, user: UserArg) -> Handle:
         if isinstance(thread, Handle):
@@ -92,7 +135,15 @@ class Deciding(Directory):
         return self.thread(thread, user=user)  # type: ignore[attr-defined]
 
 
-def _id_of(pause: Any) -> str:
+def check_approved(approved: object) -> bool:
+    """Return a decision; "no" is true to Python, and must not approve anything."""
+    if type(approved) is not bool:
+        raise InvalidInputError(f"approved must be True or False, not {approved!r}")
+    return approved
+
+
+def id_of(pause: Any) -> str:
+    """The id of a pause, given itself or by its id."""
     found = getattr(pause, "id", pause)
     if not isinstance(found, str):
         raise InvalidInputError(f"{pause!r} is not a pause, nor the id of one; store.pauses() lists them")

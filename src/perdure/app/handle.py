@@ -15,6 +15,7 @@ from perdure.core.checkpoint import Checkpoint, CheckpointMark, check_metadata
 from perdure.core.codec import CannotDecode
 from perdure.core.document import Document
 from perdure.core.errors import (
+    SAY_WHOSE,
     AmbiguousThreadError,
     CheckpointDamagedError,
     InvalidInputError,
@@ -86,7 +87,7 @@ class Handle:
     async def _row(self, key: ThreadKey) -> ThreadRow:
         row = await self._parts.storage.thread(key)
         if row is None:
-            raise NotFoundError(f"thread {self.id!r}", "save or append to it first")
+            raise NotFoundError(f"thread {self.id!r}", self._advice("save or append to it first"))
         return row
 
     async def _at(self, key: ThreadKey, ref: object) -> Document:
@@ -99,8 +100,11 @@ class Handle:
 
     def _default(self, default: Any, what: str) -> Any:
         if default is ABSENT:
-            raise NotFoundError(what, "give load a default, or save one first")
+            raise NotFoundError(what, self._advice("give load a default, or save one first"))
         return default
+
+    def _advice(self, text: str) -> str:
+        return text if self._key.user else f"{text}; {SAY_WHOSE}"
 
     def _expected(self, expected: object) -> int | None:
         if expected is None:

@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.app.deciding import Deciding
-from perdure.app.handle import Handle, key_of
+from perdure.app.handle import Handle, traces_of
 from perdure.core.checkpoint import check_limit
-from perdure.core.errors import InvalidInputError, NotFoundError
-from perdure.core.identity import check_id, check_label
+from perdure.core.errors import SAY_WHOSE, InvalidInputError, NotFoundError
+from perdure.core.identity import ThreadKey, check_id, check_label
 from perdure.core.times import to_micros
 
 if TYPE_CHECKING:
@@ -66,12 +66,13 @@ class Running(Deciding):
         """
         from perdure.runtime.starting import start
 
-        where = await key_of(self._named(thread, user))
+        where = await self._key(thread, user)
+        actor, _ = traces_of(self._named(thread, user))
         when = None if at is None else to_micros(at)
         checked = None if key is None else check_id(key, "the key")
         return await start(
             self._parts.running, where, check_id(name, "the name of a handler"), input, checked, when,
-            self._parts.users.shown,
+            self._parts.users.shown, actor,
         )  # fmt: skip
 
     async def resume(
@@ -92,7 +93,7 @@ class Running(Deciding):
         from perdure.runtime.opening import Wanted, accepts
 
         accept = accepts(changed)
-        key = await key_of(self._named(thread, user))
+        key = await self._key(thread, user)
         running = self._parts.running
         if take_over:
             await running.take_away(key)
@@ -165,24 +166,24 @@ class Running(Deciding):
 
     async def cancel(self, thread: Thread | str, *, user: UserArg = None, reason: str = "") -> RunInfo:
         """End the unfinished run of a thread; an owner that works on it is refused from then on and stops."""
-        key = await key_of(self._named(thread, user))
+        key = await self._key(thread, user)
         return await self._parts.running.cancel(key, check_label(reason, "reason") or "", self._parts.users.shown)
 
     async def signal(
         self, thread: Thread | str, name: str, value: Any = None, *, user: UserArg = None, key: str | None = None
     ) -> None:
         """Send a value to the run of a thread; `await run.signal(name)` gets it."""
-        where = await key_of(self._named(thread, user))
+        where = await self._key(thread, user)
         await self._parts.running.signal(where, check_id(name, "the signal name"), value, key)
 
     async def why(self, thread: Thread | str, *, user: UserArg = None) -> Why:
         """What happened to a thread: what failed and where, what it did outside so far, and what to type next."""
         from perdure.runtime.why import explain
 
-        key = await key_of(self._named(thread, user))
+        key = await self._key(thread, user)
         row = await self._parts.storage.thread(key)
         if row is None:
-            raise NotFoundError(f"thread {key.id!r}")
+            raise NotFoundError(f"thread {key.id!r}", "" if key.user else SAY_WHOSE)
         return await explain(self._parts.running.runtime, row, self._parts.users.shown(row.key.user))
 
 
@@ -196,6 +197,11 @@ def _was_ours(tried: Tried) -> bool:
     from perdure.core.errors import LeaseHeldError, LeaseLostError
 
     return not isinstance(tried.error, (LeaseHeldError, LeaseLostError, NotFoundError))
+
+
+async def key_in(store: Running, thread: Thread | str, user: UserArg) -> ThreadKey:
+    """Which thread a caller of a store means; for the faces that are built on it."""
+    return await store._key(thread, user)  # pyright: ignore[reportPrivateUsage]
 
 
 def handle_of(store: Running, thread: Thread | str, user: UserArg) -> Handle:

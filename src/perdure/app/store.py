@@ -16,7 +16,8 @@ from perdure.app.options import given
 from perdure.app.parts import Parts
 from perdure.app.thread import Thread
 from perdure.app.users import UserArg, UserId
-from perdure.core.errors import BackgroundWriteError, InvalidInputError, SuspendedError
+from perdure.core.approvers import approver_of
+from perdure.core.errors import BackgroundWriteError, InvalidIdError, InvalidInputError, SuspendedError
 from perdure.core.identity import ANY_USER, ThreadKey, check_id, check_label, check_namespace
 from perdure.core.threads import NO_PATCH, ThreadPatch
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from perdure.app.exporting import Exported
     from perdure.app.maintenance import Progress, PruneReport
     from perdure.app.options import StorageOptions
+    from perdure.app.scope import ApproverScope, UserScope
     from perdure.app.servers import Mode
     from perdure.checkpoints.repairing import Progress as RepairProgress
     from perdure.checkpoints.repairing import Repaired
@@ -161,6 +163,42 @@ class Perdure(Agents):
         return Thread(self._parts, key, any_user=user is ANY_USER, patch=patch, **traces)
 
     @overload
+    def scope(self, *, user: UserId, namespace: str | None = None) -> UserScope: ...
+    @overload
+    def scope(self, *, approver: str, groups: Iterable[str] = (), namespace: str | None = None) -> ApproverScope: ...
+    def scope(
+        self,
+        *,
+        user: UserId | None = None,
+        approver: str | None = None,
+        groups: Iterable[str] = (),
+        namespace: str | None = None,
+    ) -> UserScope | ApproverScope:
+        """What a request handler gets: an object that sees the threads of one `user` and nothing else.
+
+        With `approver` and `groups` it sees the open questions that this person may answer and nothing else. Another
+        `namespace` than the store's may be named. The store stays open, and is closed by whoever opened it.
+        """
+        return self.scope_of(user, approver, groups, namespace)
+
+    def scope_of(
+        self, user: UserId | None, approver: str | None, groups: Iterable[str], namespace: str | None
+    ) -> UserScope | ApproverScope:
+        """`scope` without its overloads, for the faces that are built on it."""
+        from perdure.app.scope import ApproverScope, UserScope
+
+        checked = self._namespace if namespace is None else check_namespace(namespace)
+        if user is None and approver is not None:
+            return ApproverScope(self._parts, checked, approver_of(approver, groups, "the approver"))
+        if approver is not None or list(groups):
+            raise InvalidInputError("a scope is of a user, or of an approver with their groups: name one of the two")
+        # A session without a user must not see what all other sessions without one wrote.
+        if user is None or not self._parts.users.key(user):
+            raise InvalidIdError("the user of a scope", "is missing")
+        store = self if checked == self._namespace else type(self)(self._parts, checked)
+        return UserScope(store, user)
+
+    @overload
     async def compare(self, a: object, b: object, /, *, user: UserArg = None) -> Comparison: ...
     @overload
     async def compare(self, a: object, b: object, c: object, /, *more: object, user: UserArg = None) -> Comparisons: ...
@@ -188,7 +226,9 @@ class Perdure(Agents):
         await self._parts.ready()
         return await weigh_store(self._parts.storage, self._namespace, threads)
 
-    async def export(self, thread: Thread | str, path: str | os.PathLike[str], *, forks: bool = False) -> Exported:
+    async def export(
+        self, thread: Thread | str, path: str | os.PathLike[str], *, forks: bool = False, user: UserArg = None
+    ) -> Exported:
         """Write a thread into one file that any store can import; with `forks`, all that descend from it too.
 
         The file is there whole or not at all. An export that was there is replaced, any other file is left alone.
@@ -196,7 +236,7 @@ class Perdure(Agents):
         """
         from perdure.app.exporting import export_thread
 
-        key = await self._handle(thread)._found()  # pyright: ignore[reportPrivateUsage]
+        key = await self._key(thread, user)
         return await export_thread(self._parts.storage, key, path, forks=forks, mode=self._parts.mode)
 
     async def import_(
@@ -223,9 +263,6 @@ class Perdure(Agents):
         for each in done:
             self._parts.engine.forget(each.key)
         return done
-
-    def _handle(self, thread: Thread | str) -> Thread:
-        return thread if isinstance(thread, Thread) else self.thread(thread)
 
     async def prune(
         self,

@@ -23,6 +23,7 @@ from perdure.cli.standing import line_of, open_pause
 from perdure.cli.stores import driven, inner, opened_store, user_of
 from perdure.cli.values import brief, data, typed
 from perdure.core.errors import InvalidAnswerError
+from perdure.core.identity import ANY_USER
 from perdure.core.retention_words import shown
 from perdure.core.times import to_datetime
 from perdure.runtime.decisions import Decision, Pause
@@ -148,7 +149,8 @@ def _decided(console: Console, store: Perdure, pause: str, given: Given, *, aski
 def _kept(store: Perdure, pause: str, given: Given) -> Decision:
     approved, by = bool(given.approved), str(given.by)
     return store.decide(
-        pause, approved=approved, by=by, args=given.args, answer=given.answer, version=given.version
+        pause, approved=approved, by=by, args=given.args, answer=given.answer, version=given.version,
+        user=ANY_USER,
     )  # fmt: skip
 
 

@@ -75,6 +75,7 @@ class Current(msgspec.Struct, frozen=True, kw_only=True):
     version: int  # of its `run.started`
     started: Started
     micros: int
+    actor: str | None = None  # who started it, where that was said
     end: Ended | None = None
     end_kind: EntryKind | None = None
 

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from perdure.checkpoints.requests import Request
 from perdure.core.answers import misfit, plain, problem
+from perdure.core.approvers import Approver
 from perdure.core.calls import shown, told
 from perdure.core.codec import encode
 from perdure.core.entries import EntryKind, NewEntry
@@ -34,12 +36,26 @@ from perdure.runtime.runtime import Runtime
 _ASKING = (PAUSED, DECIDED)  # one of several questions may be decided, and the others wait
 
 
+class View(NamedTuple):
+    """Which pauses a caller can see; the others look absent."""
+
+    namespace: str
+    owner: str | None = None  # of their threads; None for anybody
+    approver: Approver | None = None  # they are addressed to; None for whomever
+    advice: str = "store.pauses() lists those that are open"
+
+    def shows(self, row: ThreadRow, opened: Opened) -> bool:
+        """Whether a question of a thread is one of them."""
+        mine = row.key.namespace == self.namespace and self.owner in (None, row.key.user)
+        return mine and (self.approver is None or self.approver.may(opened.who))
+
+
 class Answer(NamedTuple):
     """What somebody decides."""
 
     pause: str
     approved: bool
-    by: str
+    by: Approver
     args: Any = None
     answer: Any = None
     version: int | None = None  # of the question as they saw it
@@ -52,31 +68,41 @@ class Answers:
         self._runtime = runtime
         self._storage = runtime.storage
 
-    async def open(self, namespace: str, user: str | None, shown: Any, limit: int) -> list[Pause]:
+    async def open(self, view: View, shown: Any, limit: int) -> list[Pause]:
         """The questions that wait, of the threads that changed last first."""
-        queries = [ThreadQuery(namespace=namespace, user=user, status=each, limit=limit) for each in _ASKING]
-        rows = [row for query in queries for row in await self._storage.threads(query)]
-        rows.sort(key=lambda row: (row.updated, row.uid), reverse=True)
-        return [pause for row in rows for pause in await self.of(row, shown(row.key.user))][:limit]
+        pages = [ThreadQuery(namespace=view.namespace, user=view.owner, status=each, limit=limit) for each in _ASKING]
+        found: list[tuple[ThreadRow, Pause]] = []
+        while pages:
+            page = pages.pop()
+            rows = await self._storage.threads(page)
+            asked = [(row, pause) for row in rows for pause in await self.of(row, shown(row.key.user), view)]
+            found += asked
+            # Of those that a limit let through, some may be addressed to others: look further.
+            if len(asked) < limit <= len(rows):
+                pages.append(replace(page, before=(rows[-1].updated, rows[-1].uid)))
+        found.sort(key=lambda each: (each[0].updated, each[0].uid), reverse=True)
+        return [pause for _, pause in found[:limit]]
 
-    async def of(self, row: ThreadRow, user: Any) -> list[Pause]:
+    async def of(self, row: ThreadRow, user: Any, view: View | None = None) -> list[Pause]:
         """The open questions of the newest run of a thread."""
-        found = await open_questions(self._storage, row)
-        return [pause_of(row.key.id, user, each.entry, each.opened, each.untold) for each in found]
+        asked = await open_questions(self._storage, row)
+        found = [each for each in asked if view is None or view.shows(row, each.opened)]
+        is_owners = view is None or view.approver is None  # an approver does not see whom the owner tells
+        return [pause_of(row.key.id, user, each.entry, each.opened, each.untold if is_owners else ()) for each in found]
 
-    async def asked(self, namespace: str, pause: str, shown: Any) -> Pause:
+    async def asked(self, view: View, pause: str, shown: Any) -> Pause:
         """A question that is open; raise `NotFoundError`, `PauseClosedError`."""
-        row, place, opened, at = await self._found(namespace, pause)
+        row, place, opened, at = await self._found(view, pause)
         await self._refuse_closed(row, place, opened)
-        found = await self.of(row, shown(row.key.user))
+        found = await self.of(row, shown(row.key.user), view)
         return next(each for each in found if each.id == pause and each.version == at)
 
-    async def standing(self, namespace: str, pause: str, by: str) -> int:
+    async def standing(self, view: View, pause: str, by: Approver) -> int:
         """The version of an open question that somebody may decide about."""
-        row, place, opened, at = await self._found(namespace, pause)
+        row, place, opened, at = await self._found(view, pause)
         await self._refuse_closed(row, place, opened)
-        if opened.who and by not in opened.who:
-            raise NotAllowedError(pause, by, opened.who)
+        if not by.may(opened.who):
+            raise NotAllowedError(pause, by.name, opened.who)
         return at
 
     async def _refuse_closed(self, row: ThreadRow, place: str, opened: Opened) -> None:
@@ -86,13 +112,13 @@ class Answers:
         if await self._storage.keyed(row.key, decided_key(place)) is not None:
             raise await self._closed(row, place, opened)
 
-    async def decide(self, namespace: str, answer: Answer) -> Decision:
+    async def decide(self, view: View, answer: Answer) -> Decision:
         """Keep a decision, and wake whoever goes on with the run.
 
         Raises `NotFoundError`, `PauseClosedError` naming the first decision or the deadline, `NotAllowedError`,
         `InvalidAnswerError`, `VersionConflictError` when the caller saw another question than the one that stands.
         """
-        row, place, opened, asked_at = await self._found(namespace, answer.pause)
+        row, place, opened, asked_at = await self._found(view, answer.pause)
         if answer.version is not None and answer.version != asked_at:
             told = f"pause {answer.pause} is version {asked_at}, you saw {answer.version}; look at it again and decide"
             raise VersionConflictError(row.key.id, answer.version, asked_at, told)
@@ -101,7 +127,7 @@ class Answers:
             await self.expire(row, opened)
             raise await self._closed(row, place, opened)
         decided = _checked(opened, answer)
-        entry = self._runtime.engine.entry(EntryKind.PAUSE_DECIDED, encode_body(decided), answer.by)
+        entry = self._runtime.engine.entry(EntryKind.PAUSE_DECIDED, encode_body(decided), answer.by.name)
         done = await self._kept(row, place, entry, self._woken(row, self._runtime.clock.now()))
         if done is None:
             raise await self._closed(row, place, opened)
@@ -138,15 +164,18 @@ class Answers:
         status = None if row.status == RUNNING else DECIDED
         return ThreadPatch(status=status, wake_at=at if row.agent is not None else 0)
 
-    async def _found(self, namespace: str, pause: str) -> tuple[ThreadRow, str, Opened, int]:
+    async def _found(self, view: View, pause: str) -> tuple[ThreadRow, str, Opened, int]:
         parts = parts_of(pause) if isinstance(pause, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
         if parts is None:
             raise InvalidInputError(f"{pause!r} is not the id of a pause; store.pauses() lists them")
         row = await self._storage.line(parts[0])
         entry = await self._storage.keyed(row.key, opened_key(parts[1])) if row else None
-        if row is None or entry is None or row.key.namespace != namespace:
-            raise NotFoundError(f"pause {pause}", "store.pauses() lists those that are open")
-        return row, parts[1], told(row.key.id, entry, decode_opened), entry.version
+        if row is None or entry is None or row.key.namespace != view.namespace:
+            raise NotFoundError(f"pause {pause}", view.advice)
+        opened = told(row.key.id, entry, decode_opened)
+        if not view.shows(row, opened):
+            raise NotFoundError(f"pause {pause}", view.advice)
+        return row, parts[1], opened, entry.version
 
     async def _closed(self, row: ThreadRow, place: str, opened: Opened) -> PauseClosedError:
         entry = await self._storage.keyed(row.key, decided_key(place))
@@ -159,8 +188,8 @@ class Answers:
 
 def _checked(opened: Opened, answer: Answer) -> Decided:
     """The decision as it is kept; raise when this person may not decide, or what they say does not fit."""
-    if opened.who and answer.by not in opened.who:
-        raise NotAllowedError(opened.pause, answer.by, opened.who)
+    if not answer.by.may(opened.who):
+        raise NotAllowedError(opened.pause, answer.by.name, opened.who)
     if answer.args is not None and not isinstance(answer.args, Mapping):
         raise InvalidAnswerError(opened.pause, f"args must be a mapping of names to values, not {answer.args!r}")
     said = plain(answer.answer)
@@ -171,4 +200,4 @@ def _checked(opened: Opened, answer: Answer) -> Decided:
         raise InvalidAnswerError(opened.pause, why)
     edited = answer.args is not None
     kept = Raw(encode(answer.args, root="args"))
-    return Decided(opened.pause, answer.approved, answer.by, edited, kept, Raw(encode(said, root="answer")))
+    return Decided(opened.pause, answer.approved, answer.by.name, edited, kept, Raw(encode(said, root="answer")))

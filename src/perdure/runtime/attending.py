@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from perdure.checkpoints.requests import Request
+from perdure.core.approvers import only_approver
 from perdure.core.calls import shown
 from perdure.core.deliveries import Sent, wait_after
 from perdure.core.entries import EntryKind
@@ -117,12 +118,13 @@ class Attending:
 
     async def _link(self, hook: Webhook, pause: Pause) -> str | None:
         """The address with which whoever is told decides: in the name of the one who may, or of the receiver."""
-        if hook.link is None or len(pause.who) > 1:
+        by = only_approver(pause.who) if pause.who else hook.host
+        if hook.link is None or by is None:
             return None
         from perdure.core.links import make
         from perdure.runtime.linking import key_of_links
 
-        by, until = (*pause.who, hook.host)[0], self._runtime.in_seconds(_LINKED)
+        until = self._runtime.in_seconds(_LINKED)
         token = make(await key_of_links(self._runtime), pause.id, pause.version, until, by)
         return hook.link.replace("{token}", token)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from perdure.core.approvers import Approver
 from perdure.core.errors import InvalidInputError
 from perdure.core.links import Link, make, read
-from perdure.runtime.answering import Answers
+from perdure.runtime.answering import Answers, View
 from perdure.runtime.leases import SECOND
 from perdure.runtime.runtime import Runtime
 
@@ -18,15 +19,14 @@ class Links:
         self._runtime = runtime
         self._answers = answers
 
-    async def make(self, namespace: str, pause: str, by: str, expires: timedelta) -> str:
+    async def make(self, view: View, pause: str, by: Approver, expires: timedelta) -> str:
         """A token about a pause that is open, for somebody who may decide about it."""
         seconds = expires.total_seconds() if isinstance(expires, timedelta) else 0.0  # pyright: ignore
         if not seconds > 0:
             raise InvalidInputError(f"a link expires after a timedelta, not {expires!r}")
-        asked = await self._answers.standing(namespace, pause, by)
-        return make(
-            await key_of_links(self._runtime), pause, asked, self._runtime.clock.now() + int(seconds * SECOND), by
-        )
+        asked = await self._answers.standing(view, pause, by)
+        until = self._runtime.clock.now() + int(seconds * SECOND)
+        return make(await key_of_links(self._runtime), pause, asked, until, by.name, groups=by.groups)
 
     async def read(self, token: str) -> Link:
         """What a token says; raise `LinkInvalidError`, `LinkExpiredError`."""

@@ -180,7 +180,7 @@ async def _started_now(
     entry = runtime.engine.entry(EntryKind.RUN_STARTED, encode_body(started), ask.actor)
     patch = ThreadPatch(status=RUNNING, attempts=1, agent=ask.name)
     done = await journal.write([entry], key=_idem(ask), patch=patch, after_run=row.run)
-    current = Current(version=done.version, started=started, micros=done.row.updated)
+    current = Current(version=done.version, started=started, micros=done.row.updated, actor=ask.actor)
     run = Run(runtime, journal, current, resumed=False, over=False, handled=ask.name is not None)
     await as_rerun(runtime, run, row)
     return run

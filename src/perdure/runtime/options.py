@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from perdure.core.approvers import check_who
 from perdure.core.errors import InvalidInputError
-from perdure.core.identity import check_id
 
 Policy = Literal["ask", "tell", "fail"]
 _POLICIES = ("ask", "tell", "fail")
@@ -64,7 +64,7 @@ def options_of(
         raise InvalidInputError("a blocking function cannot be stopped after a timeout; give it a timeout of its own")
     return Options(
         retry=_retry(retry), timeout=_seconds(timeout), key=key, returns=returns, repeatable=bool(repeatable),
-        unverified=unverified, blocking=bool(blocking), approval_prompt=approval_prompt, who=people(who),
+        unverified=unverified, blocking=bool(blocking), approval_prompt=approval_prompt, who=check_who(who),
         require_approval=bool(require_approval or approval_prompt or who),
     )  # fmt: skip
 
@@ -81,17 +81,6 @@ def with_own(options: Options, function: Any) -> Options:
         require_approval=options.require_approval or own.require_approval,
         approval_prompt=options.approval_prompt or own.approval_prompt, who=options.who or own.who,
     )  # fmt: skip
-
-
-def people(who: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Who may answer: one, some, or anybody."""
-    if who is None:
-        return ()
-    named = (who,) if isinstance(who, str) else who
-    if not isinstance(named, list | tuple | set | frozenset) or not named:
-        # Nobody is not anybody: a list that came out empty by mistake must not let everybody decide.
-        raise InvalidInputError(f"who may answer is a name, or a list of names with one at least, not {who!r}")
-    return tuple(check_id(each, "who may answer") for each in named)
 
 
 def _retry(retry: Retry | int | None) -> Retry:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import Raw
 
+from perdure.core.approvers import with_starter
 from perdure.core.calls import Call, Intent, key_digest, shown, told
 from perdure.core.codec import decode, encode_result
 from perdure.core.entries import Entry, EntryKind
@@ -134,9 +135,10 @@ async def _open(run: Run, call: Call, question: Question) -> Opened:
     if run.over:
         raise RunFinishedError(run.id, f"pause {question.name!r}")
     journal, place = run.journal, shown(call.id)
+    who = with_starter(question.who, (run.current.actor, journal.key.user))
     opened = Opened(
         pause_id(journal.uid, place), call, question.name, question.ask, Raw(encode_result(question.args)),
-        question.expected.recorded, question.who, question.deadline, question.shape,
+        question.expected.recorded, who, question.deadline, question.shape,
     )  # fmt: skip
     entries = [journal.entry(EntryKind.PAUSE_OPENED, opened)]
     patch = ThreadPatch(status=PAUSED)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from perdure.core.approvers import check_who
 from perdure.core.calls import Call, key_digest, shown
 from perdure.core.codec import decode
 from perdure.core.entries import Entry
@@ -20,7 +21,7 @@ from perdure.runtime.calling import Asked, call_step, call_tool
 from perdure.runtime.expecting import Deadline, arguments, expected, until, words
 from perdure.runtime.journal import Journal
 from perdure.runtime.leases import SECOND
-from perdure.runtime.options import DEFAULTS, Options, Policy, Retry, options_of, people
+from perdure.runtime.options import DEFAULTS, Options, Policy, Retry, options_of
 from perdure.runtime.pausing import Question, pause
 from perdure.runtime.records import NOTHING, Recorded
 from perdure.runtime.scope import SCOPE, Scope
@@ -166,13 +167,14 @@ class Run(Writing):
         """Ask a person, and let go of the thread until somebody decided; then the run goes on with the decision.
 
         `expects` is the answer that is asked for beside yes or no: a list of choices, `str` for a text, a type or a
-        JSON schema for a form, `Any` for a result from elsewhere. `who` may answer: one name or several. When nobody
-        did until the `deadline`, it is denied. The code is left by an exception that no `except Exception` catches,
-        and entered again after the decision; raises `PauseChangedError` when it asks something else by then.
+        JSON schema for a form, `Any` for a result from elsewhere. `who` may answer: names of people, `group:NAME` for
+        a group, and `not:NAME` or `not:starter` for those who must not. When nobody did until the `deadline`, it is
+        denied. The code is left by an exception that no `except Exception` catches, and entered again after the
+        decision; raises `PauseChangedError` when it asks something else by then.
         """
         answer, now = expected(expects), self.runtime.clock.now()
         latest = until(deadline, now) or self.runtime.patience(now)
-        return await pause(self, Question(name, words(ask), arguments(args), answer, people(who), latest))
+        return await pause(self, Question(name, words(ask), arguments(args), answer, check_who(who), latest))
 
     async def sleep(self, seconds: float | timedelta) -> None:
         """Wait, through restarts too: the time counts from the first call. A handler lets go of its thread for it."""

@@ -45,7 +45,7 @@ class Standing:
 
     async def _whole(self, key: ThreadKey, entry: Entry) -> Current:
         started = told(key.id, entry, decode_started)
-        current = Current(version=entry.version, started=started, micros=entry.micros)
+        current = Current(version=entry.version, started=started, micros=entry.micros, actor=entry.actor)
         end = await self._storage.keyed(key, end_key(started.run))
         if end is None:
             return current

@@ -78,15 +78,16 @@ def _result(info: RunInfo) -> Any:
 
 
 async def start(
-    parts: RunParts, key: ThreadKey, name: str, input: Any, run: str | None, at: int | None, shown: Shown
-) -> Ticket:
+    parts: RunParts, key: ThreadKey, name: str, input: Any, run: str | None, at: int | None, shown: Shown,
+    actor: str | None = None,
+) -> Ticket:  # fmt: skip
     """Record that a handler is to be run at a time, and make the thread where there is none."""
     runtime = parts.runtime
     started = started_by(runtime, name, run, parts.encoded(input))
     standing = await runtime.standing.named(key, run) if run is not None else None
     if standing is None:
         row = await _free(runtime, key, run)
-        standing = await _recorded(runtime, key, started, at, row.run if row else 0)
+        standing = await _recorded(runtime, key, started, at, row.run if row else 0, actor)
     if bytes(standing.started.input) != bytes(started.input) or standing.started.name != name:
         raise KeyReusedError(key.id, run or "", standing.version)
     return Ticket(parts, key, standing.started.run, shown)
@@ -113,15 +114,17 @@ async def _refuse_second(runtime: Runtime, row: ThreadRow, run: str | None) -> N
         raise UnfinishedRunError(row.key.id, newest.started.run, row.status)
 
 
-async def _recorded(runtime: Runtime, key: ThreadKey, started: Started, at: int | None, after: int) -> Current:
-    entry = runtime.engine.entry(EntryKind.RUN_STARTED, encode_body(started), None)
+async def _recorded(
+    runtime: Runtime, key: ThreadKey, started: Started, at: int | None, after: int, actor: str | None
+) -> Current:
+    entry = runtime.engine.entry(EntryKind.RUN_STARTED, encode_body(started), actor)
     patch = ThreadPatch(status=QUEUED, agent=started.name, attempts=0, wake_at=at or runtime.clock.now())
     idem = next_key(after) if started.key is None else run_key(started.key)
     try:
         done = await runtime.engine.speak(key, [entry], Request(key=idem, patch=patch, after_run=after))
     except (KeyReusedError, VersionConflictError):  # at the same moment as somebody else, whose run stands
         return await _other(runtime, key, started)
-    return Current(version=done.version, started=started, micros=done.row.updated)
+    return Current(version=done.version, started=started, micros=done.row.updated, actor=actor)
 
 
 async def _other(runtime: Runtime, key: ThreadKey, started: Started) -> Current:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -132,17 +132,30 @@ class Running:
         *,
         approved: bool,
         by: str,
+        groups: Sequence[str] = (),
         args: Any = None,
         answer: Any = None,
         version: int | None = None,
+        user: UserArg = None,
     ) -> Decision:
         """Answer a pause; a worker goes on with the run at once, or `resume(thread)` does."""
-        decided = self._store.decide(pause, approved=approved, by=by, args=args, answer=answer, version=version)
-        return self._run(decided)
+        return self._run(
+            self._store.decide(
+                pause, approved=approved, by=by, groups=groups, args=args, answer=answer, version=version, user=user
+            )
+        )
 
-    def link(self, pause: Pause | str, *, by: str, expires: timedelta = timedelta(days=7)) -> str:
+    def link(
+        self,
+        pause: Pause | str,
+        *,
+        by: str,
+        groups: Sequence[str] = (),
+        expires: timedelta = timedelta(days=7),
+        user: UserArg = None,
+    ) -> str:
         """A signed token with which `by` may decide about a pause once, until it expires, without an account."""
-        return self._run(self._store.link(pause, by=by, expires=expires))
+        return self._run(self._store.link(pause, by=by, groups=groups, expires=expires, user=user))
 
     def linked(self, token: str) -> Pause:
         """The question that a token leads to."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from perdure.app import store as app
 from perdure.app.analytics import Analytics, Topics
@@ -35,6 +35,9 @@ from perdure.storage.drive import drive
 from perdure.sync.agents import Agents
 from perdure.sync.driver import Driver
 from perdure.sync.thread import Thread, held
+
+if TYPE_CHECKING:
+    from perdure.sync.scope import ApproverScope, UserScope
 
 
 class Perdure(Agents):
@@ -100,6 +103,25 @@ class Perdure(Agents):
         return Thread(thread, self._run)
 
     @overload
+    def scope(self, *, user: UserId, namespace: str | None = None) -> UserScope: ...
+    @overload
+    def scope(self, *, approver: str, groups: Iterable[str] = (), namespace: str | None = None) -> ApproverScope: ...
+    def scope(
+        self,
+        *,
+        user: UserId | None = None,
+        approver: str | None = None,
+        groups: Iterable[str] = (),
+        namespace: str | None = None,
+    ) -> UserScope | ApproverScope:
+        """What a request handler gets: an object that sees one user, or one approver. See `perdure.Perdure.scope`."""
+        from perdure.app.scope import UserScope as AsyncUserScope
+        from perdure.sync.scope import ApproverScope, UserScope
+
+        made = self._store.scope_of(user, approver, groups, namespace)
+        return UserScope(made, self._run) if isinstance(made, AsyncUserScope) else ApproverScope(made, self._run)
+
+    @overload
     def compare(self, a: object, b: object, /, *, user: UserArg = None) -> Comparison: ...
     @overload
     def compare(self, a: object, b: object, c: object, /, *more: object, user: UserArg = None) -> Comparisons: ...
@@ -140,10 +162,12 @@ class Perdure(Agents):
         """How many bytes everything takes, and with `threads` which that many threads are the largest."""
         return self._run(self._store.sizes(threads))
 
-    def export(self, thread: Thread | str, path: str | os.PathLike[str], *, forks: bool = False) -> Exported:
+    def export(
+        self, thread: Thread | str, path: str | os.PathLike[str], *, forks: bool = False, user: UserArg = None
+    ) -> Exported:
         """Write a thread into one file that any store can import; with `forks`, all that descend from it too."""
         handle = thread._thread if isinstance(thread, Thread) else thread  # pyright: ignore[reportPrivateUsage]
-        return self._run(self._store.export(handle, path, forks=forks))
+        return self._run(self._store.export(handle, path, forks=forks, user=user))
 
     def import_(
         self,
