@@ -53,10 +53,10 @@ class Awaited:
         found = getattr(self._inner, name)
         if not callable(found):
             return found
-        return self._made if name == "thread" else self._call(found)
+        return self._made(found) if name in ("thread", "scope") else self._call(found)
 
-    def _made(self, *values: Any, **options: Any) -> Awaited:
-        return Awaited(self._inner.thread(*values, **options))
+    def _made(self, found: Callable[..., Any]) -> Callable[..., Awaited]:
+        return lambda *values, **options: Awaited(found(*values, **options))
 
     def _call(self, found: Callable[..., Any]) -> Any:
         async def call(*values: Any, **options: Any) -> Any:

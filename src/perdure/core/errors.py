@@ -287,8 +287,8 @@ class UnfinishedRunError(ConflictError):
 
     def __init__(self, thread_id: str, run: str, status: str) -> None:
         super().__init__(
-            f"thread {thread_id!r} has an unfinished run {run} ({status}); go on with it: store.resume({thread_id!r}), "
-            f"or give it up: store.cancel({thread_id!r})"
+            f"thread {thread_id!r} has an unfinished run {run} ({status}); go on with it: store.resume(thread), "
+            "or give it up: store.cancel(thread)"
         )
         self.thread_id = thread_id
         self.run = run
@@ -299,7 +299,10 @@ class NotAllowedError(PerdureError):
     """Somebody decides who may not."""
 
     def __init__(self, pause: str, by: str, who: tuple[str, ...]) -> None:
-        super().__init__(f"{by} may not decide about pause {pause}; it waits for {' or '.join(who)}. It stays open")
+        invited = " or ".join(each for each in who if not each.startswith("not:")) or "somebody"
+        barred = [each.removeprefix("not:") for each in who if each.startswith("not:")]
+        other = f" other than {' and '.join(barred)}" if barred else ""
+        super().__init__(f"{by} may not decide about pause {pause}; it waits for {invited}{other}. It stays open")
         self.pause = pause
         self.by = by
         self.who = who
@@ -405,8 +408,8 @@ class ToolMissingError(RunError, LookupError):
     def __init__(self, tool: str, agent: str | None, thread_id: str, why: str) -> None:
         super().__init__(
             f"agent {agent!r} has no tool {tool!r} here, and in thread {thread_id!r} it {why}. It was not run, and the "
-            f'model was not asked. Add it, store.agent("{agent}", tools=[…, {tool}]), and store.resume("{thread_id}"); '
-            f'or store.resume("{thread_id}", changed="accept") tells the model that there is no such tool'
+            f'model was not asked. Add it, store.agent("{agent}", tools=[…, {tool}]), and store.resume(thread); '
+            f'or store.resume(thread, changed="accept") tells the model that there is no such tool'
         )
         self.tool = tool
         self.agent = agent

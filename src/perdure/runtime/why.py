@@ -120,15 +120,17 @@ def _untold(pause: Pause) -> str:
 
 
 def _next(thread: str, info: RunInfo, pauses: list[str]) -> list[str]:
+    whose = "" if info.user is None else f", user={info.user!r}"
+    named = f"{thread!r}{whose}"
+    again = f"store.resume({named})" if info.agent else f"store.thread({named}).run()"
     if info.status == DECIDED:  # and nobody went on with it yet
-        return [f'store.resume("{thread}")' if info.agent else f'store.thread("{thread}").run()']
+        return [again]
     if info.status == PAUSED:
-        return [f'store.decide("{pause}", approved=True, by="you")' for pause in pauses]
+        return [f'store.decide("{pause}", approved=True, by="you"{whose})' for pause in pauses]
     if info.status in (FINISHED, CANCELLED):
         return []
     if info.status in (INTERRUPTED, FAILED, DEAD):
-        again = f'store.resume("{thread}")' if info.agent else f'store.thread("{thread}").run()'
-        return [again, f'store.cancel("{thread}")', f'store.thread("{thread}").load("@before-error")']
+        return [again, f"store.cancel({named})", f'store.thread({named}).load("@before-error")']
     return []
 
 
