@@ -26,7 +26,7 @@ from tests.checkpoints.places import PLACES, opened
 # What only the operator of a store may do: none of it is about one user.
 OPERATORS = {
     "agent", "close", "compact", "compacting", "decide_by_link", "flush", "from_config", "handler", "link", "linked",
-    "open", "open_as", "recover", "repair", "scope", "scope_of", "setup", "sizes", "stalled", "warm", "worker",
+    "open", "open_as", "recover", "repair", "scope", "setup", "sizes", "stalled", "warm", "worker",
 }  # fmt: skip
 
 
@@ -89,7 +89,7 @@ async def test_a_write_without_a_user_makes_a_thread_of_nobody(store: Any) -> No
 async def test_trusted_code_gets_the_only_match_or_is_told_of_several(store: Any) -> None:
     assert (await store.thread("c", user=ANY_USER).load())["messages"][0]["content"] == "secret"
     await store.thread("c", user="bob").append("messages", "x")
-    with pytest.raises(AmbiguousThreadError, match="'alice', 'bob'.*user=") as caught:
+    with pytest.raises(AmbiguousThreadError, match=r"'alice', 'bob'.*user=") as caught:
         await store.thread("c", user=ANY_USER).load()
     assert caught.value.users == ("alice", "bob")
 

@@ -179,24 +179,7 @@ class Perdure(Agents):
         With `approver` and `groups` it sees the open questions that this person may answer and nothing else. Another
         `namespace` than the store's may be named. The store stays open, and is closed by whoever opened it.
         """
-        return self.scope_of(user, approver, groups, namespace)
-
-    def scope_of(
-        self, user: UserId | None, approver: str | None, groups: Iterable[str], namespace: str | None
-    ) -> UserScope | ApproverScope:
-        """`scope` without its overloads, for the faces that are built on it."""
-        from perdure.app.scope import ApproverScope, UserScope
-
-        checked = self._namespace if namespace is None else check_namespace(namespace)
-        if user is None and approver is not None:
-            return ApproverScope(self._parts, checked, approver_of(approver, groups, "the approver"))
-        if approver is not None or list(groups):
-            raise InvalidInputError("a scope is of a user, or of an approver with their groups: name one of the two")
-        # A session without a user must not see what all other sessions without one wrote.
-        if user is None or not self._parts.users.key(user):
-            raise InvalidIdError("the user of a scope", "is missing")
-        store = self if checked == self._namespace else type(self)(self._parts, checked)
-        return UserScope(store, user)
+        return scope_of(self, user, approver, groups, namespace)
 
     @overload
     async def compare(self, a: object, b: object, /, *, user: UserArg = None) -> Comparison: ...
@@ -367,6 +350,23 @@ def namespace_of(store: Perdure) -> str:
 def parts_of(store: Perdure) -> Parts:
     """What a store is made of, for the faces that are built on it."""
     return store._parts  # pyright: ignore[reportPrivateUsage]
+
+
+def scope_of(
+    store: Perdure, user: UserId | None, approver: str | None, groups: Iterable[str], namespace: str | None
+) -> UserScope | ApproverScope:
+    """The scope of a user or of an approver, for both faces; raise `InvalidInputError` for neither and for both."""
+    from perdure.app.scope import ApproverScope, UserScope
+
+    parts, checked = parts_of(store), store.namespace if namespace is None else check_namespace(namespace)
+    if user is None and approver is not None:
+        return ApproverScope(parts, checked, approver_of(approver, groups, "the approver"))
+    if approver is not None or list(groups):
+        raise InvalidInputError("a scope is of a user, or of an approver with their groups: name one of the two")
+    # A session without a user must not see what all other sessions without one wrote.
+    if user is None or not parts.users.key(user):
+        raise InvalidIdError("the user of a scope", "is missing")
+    return UserScope(store if checked == store.namespace else type(store)(parts, checked), user)
 
 
 def policies_given(

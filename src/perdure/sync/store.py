@@ -14,7 +14,7 @@ from perdure.app.copying import Copied
 from perdure.app.exporting import Exported
 from perdure.app.maintenance import Progress, PruneReport
 from perdure.app.options import StorageOptions
-from perdure.app.store import CACHE_BYTES, policies_given
+from perdure.app.store import CACHE_BYTES, policies_given, scope_of
 from perdure.app.thread import ThreadInfo
 from perdure.app.users import UserArg, UserId
 from perdure.checkpoints.repairing import Progress as RepairProgress
@@ -118,7 +118,7 @@ class Perdure(Agents):
         from perdure.app.scope import UserScope as AsyncUserScope
         from perdure.sync.scope import ApproverScope, UserScope
 
-        made = self._store.scope_of(user, approver, groups, namespace)
+        made = scope_of(self._store, user, approver, groups, namespace)
         return UserScope(made, self._run) if isinstance(made, AsyncUserScope) else ApproverScope(made, self._run)
 
     @overload
