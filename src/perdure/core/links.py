@@ -32,8 +32,8 @@ class Link(msgspec.Struct, array_like=True, frozen=True):
     version: int  # of the question as it was sent
     expires_micros: int
     by: str | None = None  # whose link it is
-    groups: tuple[str, ...] = ()  # that they were in when it was made
     choices: tuple[str, ...] = ()  # what may be decided with it; empty: anything
+    groups: tuple[str, ...] = ()  # that they were in when it was made
 
     def allows(self, choice: str) -> bool:
         """Whether this may be decided with the link."""
@@ -57,7 +57,7 @@ def make(
     if not 0 <= expires_micros <= MAX_MICROS:
         raise InvalidInputError(f"a link cannot expire at {expires_micros!r}; use microseconds since 1970")
     try:
-        fields = _encode(Link(pause, version, expires_micros, by, tuple(groups), tuple(choices)))
+        fields = _encode(Link(pause, version, expires_micros, by, tuple(choices), tuple(groups)))
         _decode(fields)
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as exc:
         raise InvalidInputError(f"a link cannot hold these fields ({exc})") from exc
