@@ -39,7 +39,7 @@ def test_threads_are_copied_and_counted(folder: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("sqlite:///agents.db → file:./place\ncopied             3 threads, 6 entries, 3")
     with Perdure.open(f"file:{folder}/place") as store:
-        assert store.thread("what-if").load()["city"] == "Rome"
+        assert store.thread("what-if", user="alice").load()["city"] == "Rome"
         assert len(store.thread("ticket", user="bob").history()) == 1
 
 
@@ -119,7 +119,7 @@ def test_to_a_schema_of_postgresql_and_back_without_showing_a_password(folder: P
         assert "s3cret" not in shown.stdout + shown.stderr
     with Perdure.open(f"sqlite:///{folder}/back.db") as store, Perdure.open(url, schema="agents") as there:
         for each in (store, there):
-            assert each.thread("what-if").load()["city"] == "Rome"
+            assert each.thread("what-if", user="alice").load()["city"] == "Rome"
             assert each.thread("ticket", user="bob").append("messages", {"role": "user", "content": "hi"}, key="first")
             assert each.thread("ticket", user="bob").info().version == 2
     server.drop(name)

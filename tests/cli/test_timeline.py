@@ -76,7 +76,10 @@ def test_users_may_be_numbers(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["nope"], "error: thread 'nope' does not exist"),
-        (["ticket"], "error: several users have a thread 'ticket'; name one"),
+        (
+            ["ticket"],
+            "error: 2 users have a thread 'ticket': 'alice', 'bob'; say whose: --user NAME, or --user '' for ",
+        ),
         (["ticket", "--user", "bob", "--after", "-1"], "error: after must be a version (an int from 0 on), not -1\n"),
         (["ticket", "--user", "bob", "--limit", "-1"], "error: limit must be an int from 0 to "),
         (["ticket", "--namespace", "staging"], "error: thread 'ticket' does not exist"),

@@ -38,12 +38,12 @@ async def test_a_run_goes_through_a_pause_a_crash_and_a_question_to_its_end(stor
     ticket = await store.start("release", {"service": "api"}, thread="t", user="ann", key="release-17")
     assert [info.status for info in await store.recover()] == ["input_required"]
     await store.decide((await store.pauses())[0], approved=True, by="ann", args={"env": "test"})
-    await dies(store.resume("t"))
+    await dies(store.resume("t", user="ann"))
     assert [info.status for info in await store.recover()] == ["input_required"]
     (pause,) = await store.pauses(user="ann")
     assert pause.args == {"env": "test"}
     await store.decide(pause, approved=False, by="ann", answer="it shipped")
-    assert (await store.resume("t")).status == "finished"
+    assert (await store.resume("t", user="ann")).status == "finished"
     assert await ticket.result(timeout=30) == [["build", "ship"], "it shipped", {"log": ["planned"]}]
     assert jobs.ran == ["plan", "deploy"]
     assert (await store.verify()).ok

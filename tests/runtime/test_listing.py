@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from perdure.core.errors import RunFailedError
+from perdure import ANY_USER
+from perdure.core.errors import AmbiguousThreadError, NotFoundError, RunFailedError
 from perdure.testing.clock import ManualClock
 from tests.runtime.scenes import TTL, Jobs, block, clock, dies, jobs, store
 
@@ -19,7 +20,7 @@ async def test_runs_are_listed_newest_first_and_by_what_is_asked(store: Any, clo
     for n in range(3):
         await store.start("work", n, thread=f"t{n}", user="ann" if n else "bob")
         clock.advance(timedelta(minutes=1))
-    await store.resume("t0")
+    await store.resume("t0", user="bob")
     await store.thread("no run").save({})
     assert [info.thread for info in await store.runs()] == ["t0", "t2", "t1"]
     assert [info.thread for info in await store.runs(status="queued", limit=1)] == ["t2"]
@@ -57,6 +58,36 @@ async def test_a_ticket_waits_for_the_result_and_raises_what_became_of_it(store:
     await store.recover()
     with pytest.raises(RunFailedError, match="ValueError: bad: input"):
         await ticket.result(timeout=5)
+
+
+async def test_a_run_of_somebody_is_reached_by_naming_them_or_as_the_only_match(store: Any) -> None:
+    store.handler("wait")(lambda run: run.signal("go"))
+    await store.start("wait", thread="t", user="ann")
+    for whose in ({}, {"user": ""}, {"user": "bob"}):
+        for call in (
+            lambda whose=whose: store.resume("t", **whose),
+            lambda whose=whose: store.cancel("t", **whose),
+            lambda whose=whose: store.signal("t", "go", 1, **whose),
+            lambda whose=whose: store.why("t", **whose),
+        ):
+            with pytest.raises(NotFoundError):
+                await call()
+    await store.signal("t", "go", 1, user=ANY_USER)
+    assert (await store.resume("t", user=ANY_USER)).result == 1
+    await store.start("wait", thread="t", user=ANY_USER)
+    assert [(info.user, info.status) for info in await store.runs()] == [("ann", "queued")]
+    await store.cancel("t", user=ANY_USER)
+    await store.start("wait", thread="t")
+    assert {(info.user, info.status) for info in await store.runs()} == {("ann", "cancelled"), (None, "queued")}
+    for call in (
+        lambda: store.start("wait", thread="t", user=ANY_USER),
+        lambda: store.resume("t", user=ANY_USER),
+        lambda: store.cancel("t", user=ANY_USER),
+        lambda: store.signal("t", "go", 2, user=ANY_USER),
+        lambda: store.why("t", user=ANY_USER),
+    ):
+        with pytest.raises(AmbiguousThreadError, match=r"'ann', nobody|nobody, 'ann'"):
+            await call()
 
 
 async def test_a_ticket_keeps_its_result_after_the_next_run(store: Any) -> None:
@@ -97,10 +128,23 @@ async def test_why_names_what_is_unverified_and_the_question(store: Any, jobs: J
     await dies(block(store, code))
     why = await store.why("t")
     assert ([effect.name for effect in why.unverified], why.run.status) == (["charge"], "interrupted")
-    assert 'store.thread("t").run()' in str(why)
+    assert "store.thread('t').run()" in str(why)
     await block(store, code)
     (pause,) = await store.pauses()
     assert f'store.decide("{pause.id}"' in str(await store.why("t"))
+
+
+async def test_what_why_says_to_type_names_the_owner(store: Any, jobs: Jobs) -> None:
+    store.handler("work", retry=1)(lambda run: run.step("charge", jobs.fails("charge", OSError("refused"), 9)))
+    await store.start("work", thread="t", user="ann")
+    await store.recover()
+    await store.thread("quiet", user="ann").save({})
+    assert (await store.why("t", user="ann")).next == [
+        "store.resume('t', user='ann')",
+        "store.cancel('t', user='ann')",
+        "store.thread('t', user='ann').load(\"@before-error\")",
+    ]
+    assert (await store.why("quiet", user="ann")).next == ["store.thread('quiet', user='ann').history()"]
 
 
 async def test_why_has_a_word_for_every_thread(store: Any, jobs: Jobs) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from perdure import Perdure
+from perdure import ANY_USER, Perdure
 from perdure.core.errors import InvalidInputError, NotFoundError, PauseClosedError, VersionConflictError
 from tests.runtime.scenes import Jobs, block, clock, dies, jobs, kinds, store
 
@@ -29,9 +29,10 @@ async def test_a_pause_is_listed_until_it_is_decided_and_the_thread_says_so(stor
     assert (pause.name, pause.ask, pause.args, pause.thread, pause.user, pause.run, pause.status) == (
         "deploy", "Deploy?", {"env": "prod"}, "t", "ann", run.id, "open",
     )  # fmt: skip
-    assert (run.paused, (await store.thread("t").info()).status) == (True, "input_required")
-    assert await store.pauses("t") == await store.pauses(user="ann") == [pause]
-    assert await store.pauses(user="bob") == []
+    assert (run.paused, (await store.thread("t", user="ann").info()).status) == (True, "input_required")
+    assert await store.pauses("t", user="ann") == await store.pauses(user="ann") == [pause]
+    assert await store.pauses("t", user=ANY_USER) == await store.pauses(user=ANY_USER) == [pause]
+    assert await store.pauses("t") == await store.pauses("t", user="bob") == await store.pauses(user="bob") == []
     await store.decide(pause, approved=True, by="ann")
     assert await store.pauses() == []
 

@@ -295,7 +295,7 @@ async def test_a_pause_is_told_as_it_is_listed() -> None:
     async with Perdure.open("memory://") as store:
         store.handler("release")(release)
         await store.start("release", thread="t", user="ann")
-        await store.resume("t")
+        await store.resume("t", user="ann")
         (pause,) = await store.pauses()
     body = json.loads(body_of(notice_of(pause)).content)
     assert (body["pause"], body["ask"], body["args"]) == (pause.id, "Deploy?", {"env": "prod"})

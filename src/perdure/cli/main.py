@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from perdure.core.errors import MissingExtraError, PerdureError
+from perdure.core.errors import AmbiguousThreadError, MissingExtraError, PerdureError
 
 USAGE_ERROR = 2
 _ABOVE = """\
@@ -75,6 +75,8 @@ def main(arguments: list[str] | None = None) -> None:
         return
     try:
         sys.exit(_run(given))
+    except AmbiguousThreadError as exc:
+        _fail(f"{exc.who}; say whose: --user NAME, or --user '' for the one that belongs to nobody", 1)
     except PerdureError as exc:
         _fail(exc, 1)
     except KeyboardInterrupt:

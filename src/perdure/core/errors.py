@@ -16,7 +16,7 @@ PerdureError
 │   └── UnknownTypeError         stored data has a type this process has not registered
 ├── NotFoundError                no such thread, version or checkpoint (or it belongs to another user)
 ├── NotAllowedError              this person may not decide about this pause; those who may are named
-├── AmbiguousThreadError         several users have a thread of this id; name the user
+├── AmbiguousThreadError         several users have a thread of this id, and ANY_USER was asked for; name one
 ├── ConflictError                somebody else was there first; nothing was written
 │   ├── VersionConflictError     the state changed since it was read; load again and redo the change
 │   ├── KeyReusedError           this idempotency key was used for a different request
@@ -201,17 +201,19 @@ class NotFoundError(PerdureError, LookupError):
 
 
 class AmbiguousThreadError(PerdureError, LookupError):
-    """Several users have a thread of this id."""
+    """Several users have a thread of this id, and `ANY_USER` was asked for."""
 
     def __init__(self, thread_id: str, users: Sequence[str | int | None] = ()) -> None:
-        named = ", ".join("nobody" if user is None else repr(user) for user in users[:_USERS_NAMED])
-        more = f" and {len(users) - _USERS_NAMED} more" if len(users) > _USERS_NAMED else ""
-        super().__init__(
-            f"{len(users)} users have a thread {thread_id!r}: {named}{more}; say whose: user=…, "
-            "without a user it is the one that belongs to nobody"
-        )
         self.thread_id = thread_id
         self.users = tuple(users)
+        super().__init__(f"{self.who}; say whose: user=…, without a user it is the one that belongs to nobody")
+
+    @property
+    def who(self) -> str:
+        """The users that have one, as a sentence."""
+        named = ", ".join("nobody" if user is None else repr(user) for user in self.users[:_USERS_NAMED])
+        more = f" and {len(self.users) - _USERS_NAMED} more" if len(self.users) > _USERS_NAMED else ""
+        return f"{len(self.users)} users have a thread {self.thread_id!r}: {named}{more}"
 
 
 class ConflictError(PerdureError):
@@ -409,7 +411,7 @@ class ToolMissingError(RunError, LookupError):
         super().__init__(
             f"agent {agent!r} has no tool {tool!r} here, and in thread {thread_id!r} it {why}. It was not run, and the "
             f'model was not asked. Add it, store.agent("{agent}", tools=[…, {tool}]), and store.resume(thread); '
-            f'or store.resume(thread, changed="accept") tells the model that there is no such tool'
+            'or store.resume(thread, changed="accept") tells the model that there is no such tool'
         )
         self.tool = tool
         self.agent = agent

@@ -59,7 +59,7 @@ async def explain(runtime: Runtime, row: ThreadRow, user: Any) -> Why:
     """Read the log of the newest run."""
     current = await runtime.standing.newest(row)
     if current is None:
-        return Why(thread=row.key.id, run=None, next=[f"store.thread({row.key.id!r}).history()"])
+        return Why(thread=row.key.id, run=None, next=[f"store.thread({_named(row, user)}).history()"])
     entries = await runtime.storage.entries(row.key, after=current.version, kinds=_KINDS)
     failed = _failure(row.key.id, entries)
     error = await runtime.standing.failure(row) if row.status in (FAILED, DEAD) else ""
@@ -71,7 +71,7 @@ async def explain(runtime: Runtime, row: ThreadRow, user: Any) -> Why:
         thread=row.key.id, run=info, failed=failed[1] if failed else "", failed_at=failed[0] if failed else None,
         last_good=_before(entries, failed, current), effects=effects, steps=finished,
         questions=[f"{pause.id}: {pause.ask}{_untold(pause)}" for pause in pauses],
-        next=_next(row.key.id, info, [pause.id for pause in pauses]),
+        next=_next(_named(row, user), info, [pause.id for pause in pauses]),
     )  # fmt: skip
 
 
@@ -119,18 +119,22 @@ def _untold(pause: Pause) -> str:
     return f" (nobody could be told: {'; '.join(pause.untold)})" if pause.untold else ""
 
 
+def _named(row: ThreadRow, user: Any) -> str:
+    """The arguments that name a thread: without its owner, they would name nobody's."""
+    return repr(row.key.id) if user is None else f"{row.key.id!r}, user={user!r}"
+
+
 def _next(thread: str, info: RunInfo, pauses: list[str]) -> list[str]:
-    whose = "" if info.user is None else f", user={info.user!r}"
-    named = f"{thread!r}{whose}"
-    again = f"store.resume({named})" if info.agent else f"store.thread({named}).run()"
+    again = f"store.resume({thread})" if info.agent else f"store.thread({thread}).run()"
     if info.status == DECIDED:  # and nobody went on with it yet
         return [again]
     if info.status == PAUSED:
+        whose = "" if info.user is None else f", user={info.user!r}"
         return [f'store.decide("{pause}", approved=True, by="you"{whose})' for pause in pauses]
     if info.status in (FINISHED, CANCELLED):
         return []
     if info.status in (INTERRUPTED, FAILED, DEAD):
-        return [again, f"store.cancel({named})", f'store.thread({named}).load("@before-error")']
+        return [again, f"store.cancel({thread})", f'store.thread({thread}).load("@before-error")']
     return []
 
 

@@ -258,7 +258,7 @@ class Storage(Protocol):
         ...
 
     async def find(self, namespace: str, thread_id: str) -> list[ThreadRow]:
-        """The threads of this id, whoever owns them; for callers that name no user."""
+        """The threads of this id, whoever owns them; for callers that mean any user."""
         ...
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRow]:

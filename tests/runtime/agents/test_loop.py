@@ -280,7 +280,7 @@ async def test_an_agent_that_never_answers_stops_after_its_turns(store: Any) -> 
 async def test_a_prompt_raises_while_another_one_waits(store: Any) -> None:
     one = agent(store, ("refund", {"amount": 5}), "done")
     await one.run("go", thread="t")
-    with pytest.raises(UnfinishedRunError, match=r"or give it up: store.cancel\('t'\)$"):
+    with pytest.raises(UnfinishedRunError, match=r"or give it up: store.cancel\(thread\)$"):
         await one.run("something else", thread="t")
 
 
