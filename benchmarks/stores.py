@@ -12,7 +12,7 @@ from perdure.sync import Perdure, Thread
 
 THREAD = "w"
 _ASKED_EVERY = 25  # turns: asking the database for sizes between two saves makes the next one dearer
-USER = "bench"  # naming the user spares the handle one lookup at its first use
+USER = "bench"
 
 
 class Home(Protocol):

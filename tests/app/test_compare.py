@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure import MISSING, Comparison, Comparisons, Perdure, Thread, sync
+from perdure import ANY_USER, MISSING, Comparison, Comparisons, Perdure, Thread, sync
 from perdure.core.entries import EntryKind
 from perdure.core.errors import AmbiguousThreadError, InvalidInputError, InvalidRefError, NotFoundError
 from perdure.testing.clock import ManualClock
@@ -47,7 +47,7 @@ async def thread(store: Perdure) -> Thread:
 async def test_two_checkpoints_are_compared_by_id(store: Perdure, thread: Thread) -> None:
     """S1.19, S1.20, S1.21."""
     new, old = await thread.history()
-    found = await store.compare(old.id, new.id)
+    found = await store.compare(old.id, new.id, user="alice")
     assert found.changed_fields == ["city", "messages"]
     assert (found.old_status, found.new_status) == ("collecting", "done")
     assert str(found.differences[0]) == "city: 'Paris' -> 'Rome'"
@@ -76,8 +76,10 @@ async def test_every_way_to_name_a_point_means_the_same(store: Perdure, thread: 
         (f"ticket-42@{old.id}", f"@{new.id}"),
         (old, new),
     ):
-        assert (await store.compare(a, b)).data() == expected
-        assert (await store.compare(a, b, user="alice")).data() == expected
+        for user in ("alice", ANY_USER):
+            assert (await store.compare(a, b, user=user)).data() == expected
+    for a, b in ((thread, (thread, 1)), ((thread, "@1"), (thread, new)), (old, new)):  # these say themselves whose
+        assert (await store.compare(a, b)).data() == (await store.compare(a, b, user="alice")).data()
 
 
 async def test_the_status_is_that_of_the_newest_checkpoint_up_to_the_version(thread: Thread) -> None:
@@ -130,11 +132,11 @@ async def test_forks_part_where_their_logs_do(store: Perdure, thread: Thread) ->
         (3, 4),
     ]
     await store.thread("other", user="alice").save({"city": "Bonn"})
-    assert await _common(store, left, "other") == (0, 1)
+    assert await _common(store, left, "other", user="alice") == (0, 1)
 
 
-async def _common(store: Perdure, a: object, b: object) -> tuple[object, object]:
-    where = (await store.compare(a, b)).first_divergence
+async def _common(store: Perdure, a: object, b: object, user: str | None = None) -> tuple[object, object]:
+    where = (await store.compare(a, b, user=user)).first_divergence
     return (where.common, where.version) if where is not None else (None, None)
 
 
@@ -153,7 +155,7 @@ async def test_three_and_four_points_are_compared_with_the_first(store: Perdure,
     left, right = [await thread.fork("@2", to=name) for name in ("left", "right")]
     await left.append("messages", BYE)
     await right.append("messages", BYE)
-    found = await store.compare("ticket-42@2", left, right, thread)
+    found = await store.compare("ticket-42@2", left, right, thread, user="alice")
     assert isinstance(found, Comparisons)
     assert [str(side) for side in found.sides] == ["ticket-42@2", "left@3", "right@3", "ticket-42@3"]
     assert [one.changed_fields for one in found.each] == [["messages"], ["messages"], ["city", "messages"]]
@@ -167,25 +169,27 @@ async def test_three_and_four_points_are_compared_with_the_first(store: Perdure,
 @pytest.mark.parametrize("count", [0, 1, 5])
 async def test_other_counts_are_refused(store: Perdure, thread: Thread, count: int) -> None:
     with pytest.raises(InvalidInputError, match=f"2 to 4 points, not {count}"):
-        await store.compare(*["ticket-42"] * count)
+        await store.compare(*["ticket-42"] * count, user="alice")
 
 
 async def test_what_cannot_be_a_point_is_refused(store: Perdure, thread: Thread) -> None:
     for point in (None, 3, [], ("ticket-42", 1, 2), (1, 1), object()):
         with pytest.raises(InvalidInputError):
-            await store.compare("ticket-42", point)
+            await store.compare("ticket-42", point, user="alice")
     for ref in ("@nonsense", 1.5):
         with pytest.raises(InvalidRefError):
             await thread.compare("@1", ref)
     async with Perdure.open("memory://") as other:
         with pytest.raises(InvalidInputError, match="another store"):
-            await store.compare("ticket-42", other.thread("ticket-42"))
+            await store.compare("ticket-42", other.thread("ticket-42", user="alice"), user="alice")
 
 
 async def test_what_is_not_there_is_not_found(store: Perdure, thread: Thread) -> None:
-    for point in ("nobody", "ticket-42@99", "chk_nothing", ("ticket-42", "@tag:x"), store.thread("empty")):
-        with pytest.raises(NotFoundError):
-            await store.compare("ticket-42", point)
+    absent = ("nobody", "ticket-42@99", "chk_nothing", ("ticket-42", "@tag:x"), store.thread("empty", user="alice"))
+    for point in absent:
+        for user in ("alice", ANY_USER):
+            with pytest.raises(NotFoundError):
+                await store.compare("ticket-42", point, user=user)
 
 
 async def test_a_thread_of_another_user_is_not_there(store: Perdure, thread: Thread) -> None:
@@ -194,9 +198,12 @@ async def test_a_thread_of_another_user_is_not_there(store: Perdure, thread: Thr
     for theirs in ("ticket-42", "ticket-42@1", point.id, point, thread, ("ticket-42", 1)):
         with pytest.raises(NotFoundError):
             await store.compare("mine", theirs, user="mallory")
+    for theirs in ("ticket-42", "ticket-42@1", point.id, f"@{point.id}", ("ticket-42", 1)):
+        with pytest.raises(NotFoundError):
+            await store.compare(store.thread("mine", user="mallory"), theirs)
     await store.thread("ticket-42", user="mallory").save({"n": 1})
     with pytest.raises(AmbiguousThreadError):
-        await store.compare("ticket-42", "mine")
+        await store.compare("ticket-42", "mine", user=ANY_USER)
     assert (await store.compare("ticket-42", "mine", user="mallory")).equal
 
 

@@ -123,7 +123,7 @@ async def test_a_deletion_is_exported_and_imported(store: Any, thread: Any, tmp_
     await thread.save({"n": 1})
     await thread.delete_message("m1")
     await thread.change(metadata={"project": "x"})
-    await store.export("t", tmp_path / "t.export")
+    await store.export(thread, tmp_path / "t.export")
     await store.import_(tmp_path / "t.export", to="copy", user="alice")
     copy = store.thread("copy", user="alice")
     assert texts(await copy.messages()) == texts(await copy.messages(search="other")) == ["other"]

@@ -118,10 +118,10 @@ def test_every_backend_imports_what_every_other_exports(
 async def test_asynchronous_callers_have_the_same(tmp_path: Path, path: Path) -> None:
     async with perdure.Perdure.open(f"sqlite:///{tmp_path}/a.db") as one, perdure.Perdure.open("memory://") as other:
         await one.thread("t", user="alice").save({"n": 1})
-        done = await one.export("t", path)
+        done = await one.export(one.thread("t", user="alice"), path)
         assert (done.path, done.entries, done.bytes) == (str(path), 1, path.stat().st_size)
         assert [(each.key.id, each.outcome) for each in await other.import_(path)] == [("t", Outcome.COPIED)]
-        assert await other.thread("t").load() == {"n": 1}
+        assert await other.thread("t", user="alice").load() == {"n": 1}
 
 
 async def test_the_event_loop_goes_on_while_a_file_is_written(
@@ -174,14 +174,14 @@ def test_a_thread_alone_or_with_what_descends_from_it(store: Perdure, path: Path
     for thread, forks, expected in [
         (ticket(store), False, ["ticket"]),
         (ticket(store), True, ["ticket", "what-if", "early", "later"]),
-        ("what-if", True, ["what-if", "early", "later"]),
-        ("later", True, ["later"]),
+        (store.thread("what-if", user="alice"), True, ["what-if", "early", "later"]),
+        (store.thread("later", user="alice"), True, ["later"]),
     ]:
         assert [each.id for each in store.export(thread, path, forks=forks).threads] == expected
         with Perdure.open("memory://") as other:
             other.import_(path)
             for name in expected:
-                assert other.thread(name).load() == store.thread(name, user="alice").load()
+                assert other.thread(name, user="alice").load() == store.thread(name, user="alice").load()
 
 
 def test_forks_share_their_past_in_the_file_and_afterwards(store: Perdure, path: Path) -> None:
@@ -190,7 +190,7 @@ def test_forks_share_their_past_in_the_file_and_afterwards(store: Perdure, path:
     with Perdure.open("memory://") as other:
         other.import_(path)
         assert other.sizes().entries == 43
-        assert other.thread("what-if").info().forked_from == 20
+        assert other.thread("what-if", user="alice").info().forked_from == 20
 
 
 def test_a_fork_of_a_deleted_fork_is_a_descendant_too(store: Perdure, path: Path) -> None:
@@ -198,16 +198,17 @@ def test_a_fork_of_a_deleted_fork_is_a_descendant_too(store: Perdure, path: Path
     assert [each.id for each in store.export(ticket(store), path, forks=True).threads][1:] == ["early", "later"]
     with Perdure.open("memory://") as other:
         other.import_(path)
-        assert other.thread("later").load()["city"] == "Rome"
+        assert other.thread("later", user="alice").load()["city"] == "Rome"
 
 
 def test_nobody_elses_threads_come_along(store: Perdure, path: Path) -> None:
     done = store.export(store.thread("ticket", user="bob"), path, forks=True)
     assert [(each.id, each.user) for each in done.threads] == [("ticket", "bob")]
     with pytest.raises(AmbiguousThreadError):
-        store.export("ticket", path)
-    with pytest.raises(NotFoundError):
-        store.export("nothing", path)
+        store.export(store.thread("ticket", user=perdure.ANY_USER), path)
+    for nobodys in ("ticket", "what-if", "nothing"):
+        with pytest.raises(NotFoundError):
+            store.export(nobodys, path)
 
 
 def test_what_was_rewound_and_pruned_comes_along(store: Perdure, path: Path) -> None:
@@ -220,8 +221,8 @@ def test_what_was_rewound_and_pruned_comes_along(store: Perdure, path: Path) -> 
         assert set(outcomes(other.import_(path)).values()) == {"copied"}
         assert all_of(storage_of(other), FAMILY) == all_of(storage_of(store), FAMILY)
         for point in thread.history():
-            assert other.thread("ticket").load(f"@{point.id}") == thread.load(f"@{point.id}")
-        assert other.thread("ticket").messages() == thread.messages()
+            assert ticket(other).load(f"@{point.id}") == thread.load(f"@{point.id}")
+        assert ticket(other).messages() == thread.messages()
 
 
 def test_an_imported_fork_of_pruned_threads_can_be_exported_again(store: Perdure, tmp_path: Path) -> None:
@@ -239,7 +240,7 @@ def test_an_imported_fork_of_pruned_threads_can_be_exported_again(store: Perdure
             other.import_(tmp_path / f"{number}.perdure")
             assert other.verify(restore=True).damaged == []
             assert drive(storage_of(other).seams(last)) == drive(storage_of(store).seams(last))
-            other.export("last", tmp_path / f"{number + 1}.perdure")
+            other.export(other.thread("last", user="alice"), tmp_path / f"{number + 1}.perdure")
 
 
 def test_a_grown_export_brings_the_thread_up_to_it(store: Perdure, path: Path) -> None:
@@ -250,7 +251,7 @@ def test_a_grown_export_brings_the_thread_up_to_it(store: Perdure, path: Path) -
         store.export(ticket(store), path)
         (done,) = other.import_(path)
         assert (done.outcome, done.entries) == (Outcome.GREW, 1)
-        assert other.thread("ticket").load() == ticket(store).load()
+        assert ticket(other).load() == ticket(store).load()
 
 
 def test_an_older_export_changes_nothing(store: Perdure, path: Path) -> None:
@@ -300,21 +301,21 @@ def test_it_is_imported_into_the_namespace_of_the_store(store: Perdure, path: Pa
     store.export(ticket(store), path)
     with Perdure.open("memory://", namespace="staging") as other:
         assert [each.key for each in other.import_(path)] == [ThreadKey("staging", "alice", "ticket")]
-        assert other.thread("ticket").load() == ticket(store).load()
+        assert ticket(other).load() == ticket(store).load()
 
 
 def test_a_key_that_was_used_is_known_after_an_import(store: Perdure, path: Path) -> None:
     store.export(ticket(store), path)
     with Perdure.open("memory://") as other:
         other.import_(path)
-        assert other.thread("ticket").append("messages", {"turn": 1, "text": "word " * 200}, key="k1") == 2
+        assert ticket(other).append("messages", {"turn": 1, "text": "word " * 200}, key="k1") == 2
 
 
 def test_a_long_thread_is_imported_with_a_whole_state_beside_its_log(store: Perdure, path: Path) -> None:
     store.export(ticket(store), path)
     with Perdure.open("memory://") as other:
         other.import_(path)
-        assert other.thread("ticket").info().sizes.snapshots == 1
+        assert ticket(other).info().sizes.snapshots == 1
 
 
 def test_a_lease_stays_behind(store: Perdure, path: Path) -> None:

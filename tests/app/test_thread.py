@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from perdure import Message, Perdure, Thread, register
+from perdure import ANY_USER, Message, Perdure, Thread, register
 from perdure.core.entries import EntryKind
 from perdure.core.errors import (
     AmbiguousThreadError,
@@ -280,12 +280,31 @@ async def test_a_thread_of_another_user_is_not_there(store: Perdure, thread: Thr
     assert await thread.load() == {"n": 1}
 
 
-async def test_a_caller_who_names_no_user_gets_the_only_match(store: Perdure, thread: Thread) -> None:
+async def test_a_caller_who_names_no_user_means_the_thread_that_belongs_to_nobody(
+    store: Perdure, thread: Thread
+) -> None:
+    await thread.save({"secret": 1})
+    for nobodys in (store.thread("ticket-42"), store.thread("ticket-42", user="")):
+        assert await nobodys.load(default=None) is None
+        assert await nobodys.history() == await nobodys.entries() == await nobodys.messages() == []
+    await store.thread("ticket-42").append("messages", "nobody's")
+    assert await store.thread("ticket-42", user="").load() == {"messages": ["nobody's"]}
+    assert await thread.load() == {"secret": 1}
+
+
+async def test_trusted_code_gets_the_only_match_or_is_told_the_users(store: Perdure, thread: Thread) -> None:
     await thread.save({"n": 1})
-    assert await store.thread("ticket-42").load() == {"n": 1}
-    await store.thread("ticket-42", user="bob").save({"n": 2})
-    with pytest.raises(AmbiguousThreadError):
-        await store.thread("ticket-42").load()
+    only = store.thread("ticket-42", user=ANY_USER)
+    assert (await only.load(), only.user) == ({"n": 1}, "alice")
+    await only.save({"n": 2})
+    assert await thread.load() == {"n": 2}
+    await store.thread("ticket-42", user="bob").save({"n": 3})
+    await store.thread("ticket-42").save({"n": 4})
+    with pytest.raises(AmbiguousThreadError, match="user=") as caught:
+        await store.thread("ticket-42", user=ANY_USER).load()
+    assert set(caught.value.users) == {"alice", "bob", None}
+    assert all(repr(each) in str(caught.value) for each in ("alice", "bob"))
+    assert await only.load() == {"n": 2}
 
 
 async def test_what_cannot_be_kept_is_refused_before_anything_is_written(thread: Thread) -> None:
@@ -322,7 +341,7 @@ async def test_a_long_thread_is_restored_from_a_snapshot(url: str, store: Perdur
     assert (await thread.info()).sizes.snapshots >= 1
     if url != "memory://":
         async with Perdure.open(url) as again:
-            assert await again.thread("ticket-42").load() == state
+            assert await again.thread("ticket-42", user="alice").load() == state
     for version in (1, 50, 119):
         assert await thread.load(f"@{version}") == {"messages": state["messages"][:version]}
 

@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Iterator[Perdure]:
 
 def test_a_thread_is_explained_down_to_the_key(store: Perdure) -> None:
     """B10: what is stored of it, what its log has by kind, and what is heavy inside its state."""
-    thread = store.thread("ticket")
+    thread = store.thread("ticket", user="alice")
     sizes = thread.sizes()
     assert (sizes.id, sizes.version, sizes.totals) == ("ticket", 31, thread.info().sizes)
     assert [(each.kind, each.entries) for each in sizes.log] == [("state.updated", 30), ("state.saved", 1)]
@@ -45,7 +45,7 @@ def test_a_thread_is_explained_down_to_the_key(store: Perdure) -> None:
 
 
 def test_an_older_state_can_be_weighed(store: Perdure) -> None:
-    thread = store.thread("ticket")
+    thread = store.thread("ticket", user="alice")
     sizes = thread.sizes("@5", depth=0)
     assert (sizes.version, sizes.state.bytes, sizes.state.inside) == (5, len(encode(thread.load("@5"))), ())
 
@@ -60,8 +60,8 @@ def test_weighing_changes_nothing_that_a_handle_has_seen(store: Perdure) -> None
 
 
 def test_a_fork_weighs_what_it_added(store: Perdure) -> None:
-    store.thread("ticket").fork("@10", to="what-if").update(set={"city": "Rome"})
-    sizes = store.thread("what-if").sizes()
+    store.thread("ticket", user="alice").fork("@10", to="what-if").update(set={"city": "Rome"})
+    sizes = store.thread("what-if", user="alice").sizes()
     assert [(each.kind, each.entries) for each in sizes.log] == [("state.updated", 1)]
     assert (sizes.totals.entries, sizes.large_values) == (1, 0)
     assert sizes.state.inside[0].count == 10
@@ -72,7 +72,7 @@ def test_a_store_names_its_largest_threads(store: Perdure, tmp_path: Path) -> No
     with Perdure.open(f"sqlite:///{tmp_path}/agents.db", namespace="other") as other:
         other.thread("elsewhere").save({"n": "x" * 60_000})
     sizes = store.sizes(threads=1)
-    totals = store.thread("ticket").info().sizes
+    totals = store.thread("ticket", user="alice").info().sizes
     assert [(each.id, each.user, each.entries) for each in sizes.largest] == [("ticket", "alice", 31)]
     assert sizes.largest[0].bytes == totals.entry_bytes + totals.snapshot_bytes
     assert [each.id for each in store.sizes(threads=9).largest] == ["ticket", "small"]
@@ -85,7 +85,7 @@ def test_wrong_questions_are_told(store: Perdure) -> None:
         store.thread("nothing").sizes()
     for wrong in (-1, "2", True):
         with pytest.raises(InvalidInputError):
-            store.thread("ticket").sizes(depth=wrong)  # type: ignore[arg-type]
+            store.thread("ticket", user="alice").sizes(depth=wrong)  # type: ignore[arg-type]
         with pytest.raises(InvalidInputError):
             store.sizes(threads=wrong)  # type: ignore[arg-type]
 

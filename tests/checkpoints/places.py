@@ -60,7 +60,7 @@ class Awaited:
 
     def _call(self, found: Callable[..., Any]) -> Any:
         async def call(*values: Any, **options: Any) -> Any:
-            answer = found(*values, **options)
+            answer = found(*(each._inner if isinstance(each, Awaited) else each for each in values), **options)
             return Awaited(answer) if isinstance(answer, sync.Thread) else answer
 
         return call

@@ -53,12 +53,12 @@ async def test_whatever_is_derived_is_made_again(what: str, told_story: Story) -
     store, hands = told_story
     before, log = await _seen(store), await _log(store._parts.storage)
     BESIDE_THE_LOG[what][0](hands)
-    done = await store.thread("t").repair()
+    done = await store.thread("t", user="alice").repair()
     assert done.ok, str(done)
     assert done.rebuilt
     assert (await store.verify(restore=True)).damaged == []
     assert (await _seen(store), await _log(store._parts.storage)) == (before, log)
-    assert (await store.thread("t").repair()).rebuilt == []
+    assert (await store.thread("t", user="alice").repair()).rebuilt == []
 
 
 async def test_all_indexes_of_all_threads_are_made_again(told_story: Story) -> None:
@@ -153,13 +153,13 @@ async def test_what_is_damaged_in_the_log_is_left_and_told(what: str, told_story
 
 async def test_indexes_of_a_damaged_log_are_made_again_as_far_as_it_tells(told_story: Story) -> None:
     store, hands = told_story
-    before = await store.thread("t").history(limit=100, everything=True)
+    before = await store.thread("t", user="alice").history(limit=100, everything=True)
     hands.change("t", "entry", 5, "payload", flipped)
     hands.remove("t", "checkpoint", 3)
     hands.line("t", "head", 4)
-    done = await store.thread("t").repair()
+    done = await store.thread("t", user="alice").repair()
     assert told_of(done.left) == ["entry 5"]
-    assert await store.thread("t").history(limit=100, everything=True) == before
+    assert await store.thread("t", user="alice").history(limit=100, everything=True) == before
 
 
 def told_of(damages: list[Any]) -> list[str]:
@@ -170,7 +170,7 @@ async def test_a_snapshot_is_written_in_the_place_of_a_damaged_one(told_story: S
     store, hands = told_story
     for version in hands.versions("t", "snapshot"):
         hands.change("t", "snapshot", version, "payload", flipped)
-    done = await store.thread("t").repair()
+    done = await store.thread("t", user="alice").repair()
     assert len(done.rebuilt) == 4
     assert hands.versions("t", "snapshot") == [12]
     assert told(await store.verify(restore=True)) == []
@@ -200,7 +200,7 @@ async def test_repairing_what_is_intact_does_nothing(place: str, tmp_path: Path)
         await story(store)
         done = await store.repair()
         assert (done.ok, done.rebuilt, done.threads) == (True, [], 2)
-        assert (await store.thread("t").repair()).rebuilt == []
+        assert (await store.thread("t", user="alice").repair()).rebuilt == []
 
 
 def test_a_torn_line_that_was_committed_is_not_cut_off_by_a_repair(tmp_path: Path) -> None:

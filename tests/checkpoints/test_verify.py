@@ -43,9 +43,9 @@ async def test_a_chain_stays_verifiable_after_prune_fork_and_delete(place: str, 
         assert (await store.verify(restore=True)).ok
         thread = store.thread("t", user="alice")
         await thread.prune(Retention(last=3))
-        child = await store.thread("branch").fork("@6", to="child")
+        child = await store.thread("branch", user="alice").fork("@6", to="child")
         await child.save({"of": "the child"})
-        await store.thread("branch").prune(1)
+        await store.thread("branch", user="alice").prune(1)
         assert await thread.delete()
         report = await store.verify(restore=True)
         assert (report.damaged, report.threads) == ([], 2)
@@ -57,8 +57,8 @@ async def test_a_chain_stays_verifiable_after_an_import(place: str, tmp_path: Pa
     """B11: a copy, and an export that was imported under another name, are as intact as what they were made of."""
     async with opened(PLACES[place](tmp_path), "async") as store:
         await story(store)
-        await store.thread("t").prune(3)
-        await store.export("branch", tmp_path / "branch.perdure")
+        await store.thread("t", user="alice").prune(3)
+        await store.export(store.thread("branch", user="alice"), tmp_path / "branch.perdure")
         await store.import_(tmp_path / "branch.perdure", to="again", user="bob")
         assert (await store.verify(restore=True)).damaged == []
         async with Perdure.open("memory://") as other:
@@ -182,10 +182,10 @@ async def test_whatever_is_derived_and_differs_from_the_log_is_found(
 ) -> None:
     """B11: indexes against the log, snapshots against a replay."""
     store, hands = told_story
-    marks = {mark.version: mark.id for mark in await store.thread("t").history(everything=True)}
+    marks = {mark.version: mark.id for mark in await store.thread("t", user="alice").history(everything=True)}
     act, place = BESIDE_THE_LOG[what]
     act(hands)
-    report = await store.thread("t").verify(restore=restore)
+    report = await store.thread("t", user="alice").verify(restore=restore)
     wanted = f"checkpoint {marks[7]}" if place == "checkpoint 7" else place
     assert report.damaged, what
     assert report.damaged[0].place.startswith(wanted), str(report)
@@ -197,10 +197,10 @@ async def test_a_flipped_head_digest_is_one_damage_that_can_be_mended(thread: st
     """B11: the log itself is intact, and every point of it is restored."""
     store, hands = told_story
     hands.line(thread, "head_digest", b"\x07" * 32)
-    report = await store.thread(thread).verify(restore=True)
+    report = await store.thread(thread, user="alice").verify(restore=True)
     assert [(each.place, each.derived) for each in report.damaged] == [("directory line", True)]
     assert report.restored == report.points
-    assert (await store.thread(thread).repair()).ok
+    assert (await store.thread(thread, user="alice").repair()).ok
 
 
 async def test_a_thread_that_was_made_after_its_first_entry_is_told(told_story: Story) -> None:
@@ -208,7 +208,7 @@ async def test_a_thread_that_was_made_after_its_first_entry_is_told(told_story: 
     store, hands = told_story
     for thread in ("t", "branch"):
         hands.line(thread, "created_at", 1 << 57)
-        (damage,) = (await store.thread(thread).verify()).damaged
+        (damage,) = (await store.thread(thread, user="alice").verify()).damaged
         assert (damage.place, damage.derived) == ("directory line", False)
         assert damage.reason.startswith("says that the thread was made after its first entry")
 
@@ -216,7 +216,7 @@ async def test_a_thread_that_was_made_after_its_first_entry_is_told(told_story: 
 async def test_points_that_only_the_directory_line_hides_are_no_damage_of_their_own(told_story: Story) -> None:
     store, hands = told_story
     hands.line("t", "head", 6)
-    report = await store.thread("t").verify(restore=True)
+    report = await store.thread("t", user="alice").verify(restore=True)
     assert {each.place for each in report.damaged} == {"directory line"}
     assert 0 < report.restored < report.points
 
@@ -230,7 +230,7 @@ async def test_a_checkpoint_that_is_not_in_the_log_is_found(told_story: Story) -
 async def test_a_large_value_that_is_damaged_is_found(told_story: Story) -> None:
     store, hands = told_story
     hands.spoil_blobs()
-    report = await store.thread("t").verify()
+    report = await store.thread("t", user="alice").verify()
     assert [each.reason for each in report.damaged if each.place.startswith("large value")] == ["fails its digest"]
 
 
@@ -284,9 +284,9 @@ async def test_what_stands_for_a_pruned_range_is_verified(what: str, told_story:
     """B11: the chain vouches for records too."""
     store, hands = told_story
     await _pruned(store)
-    assert (await store.thread("p").verify(restore=True)).damaged == []
+    assert (await store.thread("p", user="alice").verify(restore=True)).damaged == []
     OF_RECORDS[what](hands)
-    report = await store.thread("p").verify()
+    report = await store.thread("p", user="alice").verify()
     assert not report.ok
     assert not any(each.derived for each in report.damaged)
 
@@ -300,7 +300,7 @@ async def test_a_record_that_was_exchanged_together_with_its_digest_is_found(tol
     hands.change("p", "composed", at, "payload", lambda old: kept.setdefault("payload", old + b"\xc0"))
     hands.change("p", "composed", at, "chain", lambda old: kept.setdefault("chain", old))
     hands.change("p", "composed", at, "digest", lambda _: snapshot_digest(kept["chain"], kept["payload"]))
-    report = await store.thread("p").verify()
+    report = await store.thread("p", user="alice").verify()
     assert "is not the one that the range.pruned entry names" in {each.reason for each in report.damaged}
 
 
@@ -318,9 +318,9 @@ async def test_every_damage_is_reported_not_only_the_first(told_story: Story) ->
 async def test_every_checkpoint_is_restored_and_those_that_cannot_be_are_named(told_story: Story) -> None:
     """S1.45: test restore before you need it."""
     store, hands = told_story
-    points = {point.version: point.id for point in await store.thread("t").history()}
+    points = {point.version: point.id for point in await store.thread("t", user="alice").history()}
     hands.change("t", "entry", 5, "payload", flipped)
-    report = await store.thread("t").verify(restore=True)
+    report = await store.thread("t", user="alice").verify(restore=True)
     assert [each.place for each in report.damaged] == ["entry 5", f"checkpoint {points[5]}"]
     assert report.restored == report.points - 1
 
@@ -362,9 +362,9 @@ async def test_the_newest_intact_point_is_found_and_the_damaged_ones_are_named(t
 
 async def test_latest_does_not_believe_the_index(told_story: Story) -> None:
     store, hands = told_story
-    before = await store.thread("t").history(limit=2)
+    before = await store.thread("t", user="alice").history(limit=2)
     hands.change("t", "checkpoint", before[0].version, "kind", lambda _: "nice")
-    found = await store.thread("t").latest()
+    found = await store.thread("t", user="alice").latest()
     assert found.checkpoint.id == before[1].id
     assert [each.place for each in found.skipped] == [f"checkpoint {before[0].id}"]
     assert "no earlier checkpoint" not in str(found)  # there is one: it was found
@@ -373,7 +373,7 @@ async def test_latest_does_not_believe_the_index(told_story: Story) -> None:
 async def test_latest_says_so_when_the_directory_may_hide_newer_points(told_story: Story) -> None:
     store, hands = told_story
     hands.line("t", "head", 6)
-    found = await store.thread("t").latest()
+    found = await store.thread("t", user="alice").latest()
     assert found.checkpoint.version == 5  # at the head that the line names, nothing is believed
     assert found.skipped[0].place == "directory line"
 
@@ -384,16 +384,16 @@ async def test_loading_a_damaged_thread_names_the_newest_intact_version(told_sto
     hands.change("t", "entry", 12, "payload", flipped)
     store._parts.engine.forget(store.thread("t", user="alice")._key)
     with pytest.raises(EntryDamagedError, match=r"load\('@10'\)") as caught:
-        await store.thread("t").load()
+        await store.thread("t", user="alice").load()
     assert caught.value.intact == 10
-    assert (await store.thread("t").load("@10"))["n"] == 8
+    assert (await store.thread("t", user="alice").load("@10"))["n"] == 8
 
 
 async def test_what_redis_answers_proves_nothing(tmp_path: Path) -> None:
     place = PLACES["hot_sqlite"](tmp_path)
     async with Perdure.open(place[0], **place[1]) as store:
         await story(store)
-        await store.thread("t").load()
+        await store.thread("t", user="alice").load()
         Hands("sqlite", place).change("t", "entry", 12, "payload", flipped)
         assert told(await store.verify()) == [("t", "entry 12")]
 

@@ -69,7 +69,7 @@ def test_every_state_and_checkpoint_is_what_it_was(replayed: tuple[str, dict[str
     url, expected = replayed
     with Perdure.open(url) as store:
         for name, found in expected.items():
-            thread = store.thread(name)
+            thread = store.thread(name, user="alice")
             assert [point.id for point in thread.history(limit=1000)] == found["checkpoints"]
             for version, state in found["states"].items():
                 then = decode(from_json(json.dumps(state)))
@@ -78,7 +78,7 @@ def test_every_state_and_checkpoint_is_what_it_was(replayed: tuple[str, dict[str
 
 def test_an_old_object_is_brought_up_to_todays_class(replayed: tuple[str, dict[str, Any]]) -> None:
     with Perdure.open(replayed[0]) as store:
-        zoo = store.thread("zoo")
+        zoo = store.thread("zoo", user="alice")
         states = [zoo.load(f"@{version}")["value"] for version in range(1, zoo.info().version + 1)]
     assert Task("write", 3, False) in states
     assert not any(isinstance(value, TaskV1) for value in states)
@@ -88,7 +88,7 @@ def test_an_old_log_is_whole_and_goes_on(replayed: tuple[str, dict[str, Any]]) -
     url, expected = replayed
     with Perdure.open(url) as store:
         for name in expected:
-            thread = store.thread(name)
+            thread = store.thread(name, user="alice")
             assert [entry.version for entry in thread.entries()] == list(range(1, thread.info().version + 1))
             thread.update(set={"added": name})
             assert thread.load()["added"] == name
@@ -96,4 +96,9 @@ def test_an_old_log_is_whole_and_goes_on(replayed: tuple[str, dict[str, Any]]) -
 
 def test_a_key_that_was_used_then_answers_now(replayed: tuple[str, dict[str, Any]]) -> None:
     with Perdure.open(replayed[0]) as store:
-        assert store.thread("conversation").append("messages", {"role": "user", "content": "hello"}, key="first") == 1
+        assert (
+            store.thread("conversation", user="alice").append(
+                "messages", {"role": "user", "content": "hello"}, key="first"
+            )
+            == 1
+        )

@@ -87,7 +87,13 @@ What a request handler gets: see [users and tenants](../guides/users-and-tenants
 
 {thread}
 
-`thread.id` is the id, `thread.user` whose thread it is once that is known.
+`thread.id` is the id, `thread.user` whose thread it is; with `ANY_USER`, once that is known.
+
+### ANY_USER
+
+`user=perdure.ANY_USER` is for trusted code such as an administrator's tool. Where one thread is meant, it takes the
+only one of this id, whoever owns it, or raises `AmbiguousThreadError`, which names the users. Without `user`, an id
+means the thread that belongs to nobody. Lists cover everybody's threads either way.
 
 ## Run
 

@@ -145,7 +145,7 @@ def test_a_log_of_an_earlier_release_is_read_and_goes_on(replayed: tuple[str, di
     url, expected = replayed
     with Perdure.open(url) as store:
         for name, found in expected.items():
-            thread = store.thread(name)
+            thread = store.thread(name, user="alice")
             assert thread.info().version == max(map(int, found["states"]))
             thread.update(set={"upgraded": True})
             assert thread.load()["upgraded"] is True
@@ -154,7 +154,7 @@ def test_a_log_of_an_earlier_release_is_read_and_goes_on(replayed: tuple[str, di
 def test_values_of_an_older_version_are_brought_up_to_todays(replayed: tuple[str, dict[str, Any]]) -> None:
     """S4.10: versioned values with upcasters."""
     with Perdure.open(replayed[0]) as store:
-        zoo = store.thread("zoo")
+        zoo = store.thread("zoo", user="alice")
         values = [zoo.load(f"@{version}")["value"] for version in range(1, zoo.info().version + 1)]
     assert Task("write", 3, False) in values
 

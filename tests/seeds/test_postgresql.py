@@ -104,7 +104,7 @@ def test_the_type_of_user_ids_is_that_of_their_column(
     """S2.15: `user_id_type`."""
     with Perdure.open(postgres, user_id_type=kind) as store:
         store.thread("t", user=user).append("numbers", 1)
-        assert store.thread("t").info().user == user
+        assert store.thread("t", user=user).info().user == store.thread("t", user=perdure.ANY_USER).info().user == user
         with pytest.raises(InvalidIdError):
             store.thread("t", user=wrong)
     asked = "SELECT data_type FROM information_schema.columns WHERE table_schema = 'perdure' AND table_name = 'thread'"

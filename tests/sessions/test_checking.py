@@ -38,10 +38,10 @@ def test_a_line_that_was_changed_is_found_and_made_again(path: Path, fault: str)
         assert (damage.place, damage.derived) == ("lines of messages", True)
         assert store.repair().ok
         assert store.verify().ok
-        assert [line.role for line in store.thread("t").message_lines()] == ["user", "assistant", "user"]
+        assert [line.role for line in store.thread("t", user="alice").message_lines()] == ["user", "assistant", "user"]
 
 
 def test_lines_that_are_behind_are_no_damage(path: Path) -> None:
     with Perdure.open(f"sqlite:///{path}") as store:
-        store.thread("t").add_messages({"role": "user", "content": "four"})
+        store.thread("t", user="alice").add_messages({"role": "user", "content": "four"})
         assert store.verify().ok
