@@ -73,8 +73,6 @@ methods without `await`. Everything raised is in [errors](errors.md).
 | `postgresql://user@host:5432/database` | [PostgreSQL](../guides/postgresql.md); the address takes libpq's parameters |
 | `mysql://user@host:3306/database` | [MySQL and MariaDB](../guides/mysql.md) |
 
-`perdure.ANY_USER` as a `user` is the only thread of an id, whoever owns it: for trusted code.
-
 ## Scopes
 
 What a request handler gets: see [users and tenants](../guides/users-and-tenants.md). In `perdure.sync` without `await`.
