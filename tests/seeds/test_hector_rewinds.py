@@ -23,7 +23,7 @@ async def test_a_thread_whose_run_waits_is_not_rewound_until_the_run_is_given_up
         await store.start("ask", thread="t")
         run = (await store.resume("t")).id
         for _ in range(2):
-            with pytest.raises(UnfinishedRunError, match=rf"{run} .*store\.cancel\('t'\)"):
+            with pytest.raises(UnfinishedRunError, match=rf"{run} .*store\.cancel\(thread\)"):
                 await store.thread("t").rewind("@1")
             assert (await store.thread("t").rewind("@1", dry_run=True)).to == 1
             if pauses := await store.pauses():
