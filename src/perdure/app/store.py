@@ -189,8 +189,8 @@ class Perdure(Agents):
         """Compare 2 to 4 points, the others with the first.
 
         A point is a text ref such as `"ticket-42@12"`, a thread or its id (its newest version), a checkpoint or its id,
-        or a pair of a thread and a ref. With `user`, only that user's threads are there. Raises `InvalidInputError`
-        for other counts, `NotFoundError`.
+        or a pair of a thread and a ref. A text means a thread of `user`, of nobody without one. Raises
+        `InvalidInputError` for other counts, `NotFoundError`.
         """
         from perdure.app.comparing import check_count, compare_places
         from perdure.app.pointing import Pointing
