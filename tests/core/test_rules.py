@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given
@@ -18,41 +16,6 @@ from perdure.core.entries import EntryKind
 from perdure.core.envelope import EnvelopeError, seal, seal_packed, unseal
 from perdure.core.errors import InvalidIdError, InvalidPathError, InvalidRefError
 from perdure.core.identity import ThreadKey, check_id
-from perdure.core.ids import IdMaker
-from perdure.testing.clock import ManualClock, SeededRandomness
-
-_MAKE_IDS = """
-from perdure.app.clock import SystemClock, SystemRandomness
-from perdure.core.ids import IdMaker
-maker = IdMaker(SystemClock(), SystemRandomness())
-print("\\n".join(maker.checkpoint() for _ in range(5000)))
-"""
-
-
-def test_ids_of_one_maker_sort_even_when_the_clock_stands_still_or_goes_back() -> None:
-    clock = ManualClock()
-    maker = IdMaker(clock, SeededRandomness(1))
-    made = [maker.checkpoint() for _ in range(1000)]
-    clock.advance(-ONE_DAY)
-    made += [maker.checkpoint() for _ in range(1000)]
-    assert made == sorted(set(made))
-
-
-def test_ids_follow_one_that_another_clock_made() -> None:
-    maker = IdMaker(ManualClock(), SeededRandomness(1))
-    for known in ("chk_" + "y" + "z" * 25, "chk_" + "z" * 26, "chk_" + "z" + "y" * 25, "chk_short", None):
-        maker.follow(known)
-    made = [maker.checkpoint() for _ in range(100)]
-    assert made == sorted(set(made))
-    assert made[0] == "chk_" + "z" + "0" * 25  # right after the last that anybody's clock may have made
-    assert all(len(each) == 30 for each in made)
-
-
-def test_ids_of_two_processes_do_not_meet() -> None:
-    runs = [subprocess.Popen([sys.executable, "-c", _MAKE_IDS], stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    made = [line for run in runs for line in run.communicate()[0].split()]
-    assert len(made) == len(set(made)) == 10_000
-    assert all(line.startswith("chk_") and len(line) == 30 for line in made)
 
 
 @pytest.mark.parametrize("bad", ["", 7, None, b"x", "x" * 513, "a\0b", "\ud800", ["x"]])
@@ -165,6 +128,3 @@ def test_a_path_that_does_not_fit_is_refused_before_anything_changes(change: dic
 
 def test_entry_kinds_are_in_the_past_tense_and_grouped() -> None:
     assert all(kind.value.count(".") == 1 and kind.value.endswith(("d", "written")) for kind in EntryKind)
-
-
-ONE_DAY = __import__("datetime").timedelta(days=1)

@@ -14,13 +14,15 @@ _LETTERS = bytes(ord(_ALPHABET[byte % 32]) for byte in range(256))  # five rando
 class IdMaker:
     """Makes ids that sort by time: 54 bits of microseconds (until the year 2540), then 76 random bits.
 
-    Two ids of one maker always sort in the order they were made, even when the clock stands still or jumps back.
+    Two ids of one maker always sort in the order they were made, even when the clock stands still or jumps back: then
+    the time in an id runs ahead of the clock. No id is made from another one, so that none can be guessed from it.
     """
 
     def __init__(self, clock: Clock, randomness: Randomness) -> None:
         self._clock = clock
         self._randomness = randomness
         self._last = ""
+        self._last_micros = -1
 
     def checkpoint(self) -> str:
         """Return a new checkpoint id: `chk_` and 26 characters."""
@@ -29,24 +31,25 @@ class IdMaker:
     def follow(self, known: str | None) -> None:
         """Make ids that sort after this one too, which another process may have made by another clock."""
         digits = (known or "").removeprefix("chk_")
-        if len(digits) == _CHARS and digits < _NEVER and not set(digits) - set(_ALPHABET):
-            self._last = max(self._last, digits)
+        if len(digits) == _CHARS and self._last < digits < _NEVER and not set(digits) - set(_ALPHABET):
+            self._last, self._last_micros = digits, max(self._last_micros, _micros_of(digits))
 
     def sortable(self) -> str:
         """Return 26 characters that sort after every earlier id of this maker."""
         noise = self._randomness.bytes(1 + _CHARS - _FIRST)
-        begin = (self._clock.now() << 6) | (noise[0] & 63)
+        self._last_micros = micros = max(self._clock.now(), self._last_micros + 1)
+        begin = (micros << 6) | (noise[0] & 63)
         pairs = (
             _PAIRS[begin >> 50 & 1023], _PAIRS[begin >> 40 & 1023], _PAIRS[begin >> 30 & 1023],
             _PAIRS[begin >> 20 & 1023], _PAIRS[begin >> 10 & 1023], _PAIRS[begin & 1023],
         )  # fmt: skip
-        fresh = "".join(pairs) + noise[1:].translate(_LETTERS).decode()
-        self._last = fresh if fresh > self._last else _after(self._last)
+        self._last = "".join(pairs) + noise[1:].translate(_LETTERS).decode()
         return self._last
 
 
-def _after(text: str) -> str:
-    """The next one of as many characters."""
-    kept = text.rstrip(_ALPHABET[-1])
-    following = _ALPHABET[_ALPHABET.index(kept[-1]) + 1]
-    return (kept[:-1] + following).ljust(len(text), _ALPHABET[0])
+def _micros_of(digits: str) -> int:
+    """The time in an id."""
+    begin = 0
+    for digit in digits[:_FIRST]:
+        begin = begin << 5 | _ALPHABET.index(digit)
+    return begin >> 6
