@@ -487,7 +487,7 @@ def test_a_prune_on_a_full_disk_changes_nothing(place: Path) -> None:
         full = False
 
         def open(self, path: str, *, write: bool = False, create: bool = False) -> Any:
-            if self.full and path.endswith("log.jsonl.tmp"):
+            if self.full and "log.jsonl." in path:
                 raise StorageFullError(path, "no space left on device")
             return super().open(path, write=write, create=create)
 
@@ -513,7 +513,7 @@ def test_compacting_removes_what_died_processes_left_and_tells_how_much(both: Bo
     (scope,) = [path for path in (place / "blobs").iterdir() if path.is_dir()]
     folder = folder_of(place)
     for path in (folder, folder / "snapshots", folder / "forks", scope, place / "kept", place):
-        (path / "x.tmp").write_bytes(b"x" * 100)
+        (path / "x.0123456789abcdef.tmp").write_bytes(b"x" * 100)
     (place / "trash" / "a").mkdir()
     (place / "trash" / "a" / "log.jsonl").write_bytes(b"x" * 50)
     index = folder_of(place, OTHER) / "index.jsonl"
@@ -530,7 +530,7 @@ def test_compacting_leaves_a_damaged_thread_to_others(both: Both) -> None:
     both.do(lambda scribe: scribe.append(OTHER))
     log = folder_of(both.place, OTHER) / "log.jsonl"
     log.write_bytes(log.read_bytes()[:-30])
-    (folder_of(both.place) / "log.jsonl.tmp").write_bytes(b"x")
+    (folder_of(both.place) / "log.jsonl.0123456789abcdef.tmp").write_bytes(b"x")
     assert drive(opened(both.place).compact()) == 1
     both.agree()
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from perdure.app.clock import SystemClock, SystemRandomness
+from perdure.app.clock import SystemClock
 from perdure.app.copying import Choice, chosen
 from perdure.app.servers import Mode
 from perdure.checkpoints.restoring import Restorer
@@ -24,6 +24,7 @@ from perdure.core.transfer import ThreadCopy
 from perdure.storage.baton import all_laid_down
 from perdure.storage.contract import Storage
 from perdure.storage.file.disk import File, RealDisk, translated
+from perdure.storage.permissions import PRIVATE, temporary_name
 from perdure.storage.ports import InPlace, Port, Worker
 from perdure.storage.transfer import take
 
@@ -53,6 +54,7 @@ async def export_thread(
     *,
     forks: bool = False,
     mode: Mode = "sync",
+    file_mode: int = PRIVATE,
     progress: Told | None = None,
 ) -> Exported:
     """Write a thread, with `forks` all that descend from it too, into one file.
@@ -63,7 +65,7 @@ async def export_thread(
     rows = await _family(storage, key) if forks else [await _line(storage, key)]
     port = port_for(path, mode)
     try:
-        out = await port.run(lambda: _Out(os.path.realpath(path), rows))
+        out = await port.run(lambda: _Out(os.path.abspath(path), rows, file_mode))
         try:
             for row in rows:
                 await _add(storage, row, out, port)
@@ -148,19 +150,19 @@ def listed(copy: ThreadCopy, parents: Mapping[str, str]) -> Listed:
 class _Out:
     """An export that is being written, under another name until it is whole."""
 
-    def __init__(self, path: str, rows: list[ThreadRow]) -> None:
+    def __init__(self, path: str, rows: list[ThreadRow], file_mode: int) -> None:
         _check_target(path)
         self.listed: list[Listed] = []
         self._ids: dict[str, str] = {}  # of the threads in the file, by uid
         self._path = path
-        self._disk = RealDisk()
+        self._disk = RealDisk(file_mode)
         self._packer = Packer()
         self._made = to_datetime(SystemClock().now()).isoformat(timespec="seconds")
         self._width = self._at = len(first_line(self._contents([_widest(row, rows) for row in rows])))
         if self._width > MAX_LINE:
             raise InvalidInputError(f"{len(rows):,} threads are too many for one export; leave the forks out")
         # A name of its own: two exports to the same place must not write into each other.
-        self._part = os.path.join(os.path.dirname(path), f".perdure-{SystemRandomness().bytes(8).hex()}.part")
+        self._part = temporary_name(path)
         file = self._disk.open(self._part, write=True, create=True)
         if file is None:
             raise StorageUnavailableError(os.path.dirname(path), "there is no such folder")
@@ -227,6 +229,8 @@ def _check_target(path: str) -> None:
     """A database that was named by mistake must not be replaced."""
     if not os.path.lexists(path):
         return
+    if os.path.islink(path):
+        raise InvalidInputError(f"{path} is a symbolic link, which is not followed; name the file itself")
     if not os.path.isfile(path):
         raise InvalidInputError(f"{path} is no file; name one to export to")
     try:

@@ -12,7 +12,6 @@ from perdure.app.clock import SystemClock, SystemRandomness
 from perdure.app.options import hint
 from perdure.app.servers import (
     Asked,
-    Mode,
     Opened,
     background_storage,
     check_address,
@@ -22,7 +21,7 @@ from perdure.app.servers import (
     postgres,
 )
 from perdure.core.errors import InvalidUrlError
-from perdure.core.ports import Silence, Telemetry
+from perdure.core.ports import Silence
 from perdure.storage.contract import Storage
 
 _SYNCHRONOUS = ("FULL", "NORMAL", "EXTRA")
@@ -132,16 +131,16 @@ def _storage(address: Address, asked: Asked) -> Storage:
     if address.scheme in _SERVERS:
         return _SERVERS[address.scheme](address.url, asked)
     if address.scheme == "sqlite":
-        return _sqlite(address, asked.mode, asked.telemetry)
+        return _sqlite(address, asked)
     _refuse_unknown(address, ())
     if address.scheme == "file":
-        return _file(address, asked.mode, asked.telemetry)
+        return _file(address, asked)
     from perdure.storage.memory import MemoryStorage
 
     return MemoryStorage(telemetry=asked.telemetry)
 
 
-def _sqlite(address: Address, mode: Mode, telemetry: Telemetry) -> Storage:
+def _sqlite(address: Address, asked: Asked) -> Storage:
     from perdure.storage.sqlite.store import SqliteStorage
 
     _refuse_unknown(address, ("synchronous", "busy_timeout"))
@@ -150,19 +149,34 @@ def _sqlite(address: Address, mode: Mode, telemetry: Telemetry) -> Storage:
         raise InvalidUrlError(address.url, f"synchronous={synchronous} is none of {', '.join(_SYNCHRONOUS)}")
     return SqliteStorage(
         os.path.abspath(address.path),  # now: a later chdir must not move it
-        mode=mode,
+        mode=asked.mode,
         busy_timeout=_seconds(address, "busy_timeout", 5.0),
         synchronous=synchronous,  # type: ignore[arg-type]
-        telemetry=telemetry,
+        file_mode=asked.file_mode,
+        telemetry=asked.telemetry,
     )
 
 
-def _file(address: Address, mode: Mode, telemetry: Telemetry) -> Storage:
+def _file(address: Address, asked: Asked) -> Storage:
+    from perdure.storage.file.disk import RealDisk
     from perdure.storage.file.store import FileStorage
     from perdure.storage.ports import InPlace, Worker
 
-    port = InPlace(address.path) if mode == "sync" else Worker(address.path)
-    return FileStorage(address.path, port=port, telemetry=telemetry)
+    port = InPlace(address.path) if asked.mode == "sync" else Worker(address.path)
+    return FileStorage(address.path, port=port, disk=RealDisk(asked.file_mode), telemetry=asked.telemetry)
+
+
+def files_of(address: Address) -> list[str]:
+    """What on this machine says by its mode who may read a storage; [] for one that has no files."""
+    if address.scheme == "sqlite":
+        from perdure.storage.sqlite.store import files_of
+
+        return files_of(os.path.abspath(address.path))
+    if address.scheme == "file":
+        from perdure.storage.file.layout import files_of
+
+        return files_of(os.path.abspath(address.path))
+    return []
 
 
 def _seconds(address: Address, name: str, default: float) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, TypedDict
 
 from perdure.core.errors import InvalidInputError
+from perdure.storage.permissions import check_file_mode
 
 Durability = Literal["full", "background"]
 UserIdType = Literal["string", "int", "bigint"]
@@ -20,6 +21,7 @@ class StorageOptions(TypedDict, total=False):
     durability: Durability  # "background": answered before it is durable, see the guide ("full")
     max_pending: int  # background: the most writes that wait to be made durable (1000)
     schema: str | None  # PostgreSQL: the schema the tables are in ("perdure")
+    file_mode: int  # files: the mode of those that are made; folders get the one that goes with it (0o600)
     lease_ttl: float  # seconds that a run may go without a sign of life before others take over (30)
     user_id_type: UserIdType  # the type of user ids and, on servers, of their column ("string")
     pool: Any  # PostgreSQL: a psycopg or asyncpg pool of your own
@@ -39,10 +41,11 @@ _NONE_COUNTS = ("call_timeout",)  # None is a value of its own, not the default
 POSTGRES = (*SERVERS, "schema", "pool", "close_pool", "pool_min", "prepare")
 HOT = ("cache_ttl", "max_cached_threads")
 BACKGROUND = ("max_pending",)
+FILES = ("file_mode",)
 _TAKEN_BY = {
     "memory": ANY,
-    "file": ANY,
-    "sqlite": ANY,
+    "file": (*ANY, *FILES),
+    "sqlite": (*ANY, *FILES),
     "mysql": (*ANY, *SERVERS),
     "postgresql": (*ANY, *POSTGRES),
 }
@@ -66,6 +69,8 @@ def given(options: Mapping[str, Any], scheme: str) -> dict[str, Any]:
     for name, value in asked.items():
         _check_taken(name, scheme, asked)
         _check_number(name, value)
+        if name in FILES:
+            check_file_mode(value)
     return asked
 
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, ref
 
 from perdure.app.clock import SystemClock, SystemRandomness
-from perdure.app.opening import Address, open_storage
+from perdure.app.opening import Address, files_of, open_storage
 from perdure.app.servers import Asked, Mode
 from perdure.app.users import UserId, Users
 from perdure.checkpoints.engine import Engine
 from perdure.core.errors import InvalidInputError
 from perdure.core.identity import ThreadKey
 from perdure.core.ports import Clock, Randomness, Silence, Telemetry
+from perdure.storage.permissions import EXPOSED, exposed
 
 if TYPE_CHECKING:
     from perdure.app.maintenance import Maintenance
@@ -88,6 +89,8 @@ class Parts:
             baton=baton, telemetry=self.telemetry, on_broken=forget,
         )  # fmt: skip
         opened = open_storage(address, asked)
+        self._files = files_of(address)
+        self.file_mode = asked.file_mode
         self.storage, self.hot, self.background = opened.storage, opened.hot, opened.background
         self.engine = Engine(
             self.storage,
@@ -199,6 +202,8 @@ class Parts:
         if not self.is_ready:
             await self.storage.setup(self._migrate)
             self.is_ready = True
+            for each in exposed(self._files, self.file_mode)[:1]:
+                self.telemetry.log("warning", EXPOSED, path=each.path, mode=f"{each.mode:04o}")
 
     async def finish(self) -> None:
         """Give what is done beside runs, such as telling people, a moment to end; it is made up for otherwise."""

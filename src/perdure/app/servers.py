@@ -13,6 +13,7 @@ from perdure.app.options import BACKGROUND, HOT, POSTGRES, SERVERS
 from perdure.core.errors import InvalidInputError, InvalidUrlError
 from perdure.core.identity import ThreadKey
 from perdure.core.ports import Clock, Randomness, Telemetry
+from perdure.storage.permissions import PRIVATE
 
 if TYPE_CHECKING:
     from perdure.storage.background.store import BackgroundStorage
@@ -75,6 +76,11 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     telemetry: Telemetry
 
     on_broken: Callable[[ThreadKey], None] = lambda key: None  # a promise about this thread was not kept
+
+    @property
+    def file_mode(self) -> int:
+        """The mode of files that are made."""
+        return self.options.get("file_mode", PRIVATE)
 
     @property
     def in_background(self) -> bool:

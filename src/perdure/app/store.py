@@ -220,7 +220,9 @@ class Perdure(Agents):
         from perdure.app.exporting import export_thread
 
         key = await self._key(thread, user)
-        return await export_thread(self._parts.storage, key, path, forks=forks, mode=self._parts.mode)
+        return await export_thread(
+            self._parts.storage, key, path, forks=forks, mode=self._parts.mode, file_mode=self._parts.file_mode
+        )
 
     async def import_(
         self,

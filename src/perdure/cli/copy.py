@@ -14,9 +14,10 @@ from perdure.app.copying import Choice, Copied, Outcome, copy_threads
 from perdure.app.opening import parse, plain_storage
 from perdure.app.options import UserIdType, given
 from perdure.app.servers import place
-from perdure.cli.places import check_there
+from perdure.cli.places import check_there, warn_of_exposed_files
 from perdure.storage.contract import Storage
 from perdure.storage.drive import drive
+from perdure.storage.permissions import parse_file_mode
 
 _Several = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 _SERVERS = ("postgresql", "mysql")
@@ -41,6 +42,7 @@ def copy(
     target_schema: str | None = None,
     source_user_id_type: UserIdType | None = None,
     target_user_id_type: UserIdType | None = None,
+    target_file_mode: str | None = None,
 ) -> int:
     """Copy threads from one storage to another.
 
@@ -69,11 +71,13 @@ def copy(
         Servers: the type of the source's user ids.
     target_user_id_type
         Servers: the type of the target's user ids.
+    target_file_mode
+        Files: the mode of those that are made in the target, in octal digits (600).
     """
     console = Console(highlight=False)
     check_there(source)
     origin = _storage(source, source_schema, source_user_id_type)
-    goal = _storage(target, target_schema, target_user_id_type)
+    goal = _storage(target, target_schema, target_user_id_type, target_file_mode)
     choice = Choice(namespaces=namespace, user=user, threads=thread)
     try:
         drive(origin.setup("check"))
@@ -87,9 +91,11 @@ def copy(
     return 1 if any(each.outcome is Outcome.REFUSED for each in done) else 0
 
 
-def _storage(url: str, schema: str | None, user_id_type: UserIdType | None) -> Storage:
-    address = parse(url)
-    return plain_storage(address, given({"schema": schema, "user_id_type": user_id_type}, address.scheme))
+def _storage(url: str, schema: str | None, user_id_type: UserIdType | None, file_mode: str | None = None) -> Storage:
+    address, mode = parse(url), None if file_mode is None else parse_file_mode(file_mode)
+    options = given({"schema": schema, "user_id_type": user_id_type, "file_mode": mode}, address.scheme)
+    warn_of_exposed_files(url, options)
+    return plain_storage(address, options)
 
 
 def _shown(url: str) -> str:

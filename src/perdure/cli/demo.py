@@ -12,6 +12,7 @@ from perdure.cli.demo_agent import Ended, run_agent
 from perdure.cli.demo_person import answer
 from perdure.cli.demo_screen import Screen
 from perdure.core.errors import InvalidInputError
+from perdure.storage.permissions import make_folder
 
 FOLDER = Path("perdure-demo")
 SCRIPT = "ticket_agent.py"
@@ -60,7 +61,7 @@ def fresh(folder: Path) -> Path:
     """Remove what an earlier demo left, and nothing else; put the agent's script there and return its path."""
     if folder.exists() and not folder.is_dir():
         raise InvalidInputError(f"{folder} is not a folder; move it away or run the demo somewhere else")
-    folder.mkdir(exist_ok=True)
+    make_folder(str(folder))
     for pattern in _LEFT_BEHIND:
         for path in folder.glob(pattern):
             path.unlink()

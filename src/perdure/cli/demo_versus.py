@@ -12,6 +12,7 @@ from typing import NamedTuple
 from perdure.cli.demo_agent import run_agent
 from perdure.cli.demo_screen import Screen
 from perdure.cli.ticket_world import message
+from perdure.storage.permissions import make_folder
 from perdure.sync import Perdure
 
 TURNS = 300
@@ -105,7 +106,7 @@ def _killed_and_resumed(script: Path, arguments: list[str], die_after: int, pyth
 
 
 def _fill(place: Path, script: str) -> None:
-    place.mkdir(exist_ok=True)
+    make_folder(str(place))
     for name in ("ticket_world.py", script):
         shutil.copy(Path(__file__).with_name(name), place / name)
 

@@ -10,6 +10,7 @@ from perdure.cli.opened import as_json, found, opened, telling
 from perdure.cli.parameters import ANY_SERVER, Output, Owner, Server, ThreadId, Untouched
 from perdure.core.weights import shown_bytes
 from perdure.storage.drive import drive
+from perdure.storage.permissions import PRIVATE
 
 
 def export(
@@ -40,9 +41,11 @@ def export(
     console = Console(highlight=False)
     with opened(url, server) as storage, telling(console, output) as tell:
         row = found(storage, namespace, thread, user)
-        done = drive(
-            export_thread(storage, row.key, file, forks=forks, progress=lambda count, total, _: tell(count, total))
-        )
+        work = export_thread(
+            storage, row.key, file, forks=forks, file_mode=server.options.get("file_mode", PRIVATE),
+            progress=lambda count, total, _: tell(count, total),
+        )  # fmt: skip
+        done = drive(work)
     console.print(Text(_told(done) if output == "text" else as_json(done)), soft_wrap=True)
 
 

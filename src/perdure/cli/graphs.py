@@ -16,7 +16,7 @@ from rich.text import Text
 from perdure.cli.main import UsageError
 from perdure.cli.opened import as_json, telling
 from perdure.cli.parameters import HERE, Output, Place
-from perdure.cli.places import check_there, place_of
+from perdure.cli.places import check_there, place_of, warn_of_exposed, warn_of_exposed_files
 from perdure.core.errors import InvalidInputError
 from perdure.core.weights import shown_bytes
 
@@ -95,6 +95,7 @@ def export_langgraph(
         raise UsageError("name threads, or say --all")
     console = Console(highlight=False)
     graphs, classes = _adapter(), [_class(each) for each in types]
+    warn_of_exposed([to.removeprefix("sqlite:///")], at.options)
     with _saver(graphs, from_, at, user, "check") as saver, telling(console, output, "checkpoints") as tell:
         done = graphs.export_to(to, saver, threads=None if all else threads, types=classes, progress=tell)
     return _tell(console, done, output, "export")
@@ -110,6 +111,7 @@ def _saver(graphs: Any, url: str | None, at: Place, user: str, migrate: str) -> 
     address, options = place_of(url, at)
     if migrate == "check":
         check_there(address)
+    warn_of_exposed_files(address, options)
     with graphs.PerdureSaver.open(address, user=user, **{**options, "migrate": migrate}) as saver:
         yield saver
 

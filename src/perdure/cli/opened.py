@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from perdure.app.opening import parse, plain_storage
 from perdure.app.options import given
 from perdure.cli.parameters import Server
-from perdure.cli.places import check_there
+from perdure.cli.places import check_there, warn_of_exposed_files
 from perdure.core.errors import AmbiguousThreadError, NotFoundError
 from perdure.core.identity import ThreadKey, check_id
 from perdure.core.threads import ThreadRow
@@ -27,7 +27,9 @@ def opened(url: str, server: Server, migrate: Migrate = "check") -> Generator[St
     if migrate == "check":
         check_there(url)
     address = parse(url)
-    storage = plain_storage(address, given(server.options, address.scheme))
+    options = given(server.options, address.scheme)
+    warn_of_exposed_files(url, options)
+    storage = plain_storage(address, options)
     try:
         drive(storage.setup(migrate))
         yield storage

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from perdure.app.options import StorageOptions, UserIdType
+from perdure.storage.permissions import parse_file_mode
 
 Address = Annotated[str, Parameter(help="The address of the storage.")]
 Untouched = Annotated[str, Parameter(help="The address of the storage; nothing is changed there.")]
@@ -31,7 +32,7 @@ Output = Annotated[
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """How a storage on a server is laid out."""
+    """How a storage is laid out."""
 
     schema: str | None = None
     """PostgreSQL: the schema of the tables."""
@@ -39,11 +40,20 @@ class Server:
     user_id_type: UserIdType | None = None
     """Servers: the type of user ids."""
 
+    file_mode: str | None = None
+    """Files: the mode of those that are made, in octal digits (600)."""
+
     @property
     def options(self) -> StorageOptions:
         """Those of `open` that were given."""
-        given: StorageOptions = {} if self.schema is None else {"schema": self.schema}
-        return given if self.user_id_type is None else {**given, "user_id_type": self.user_id_type}
+        given: StorageOptions = {}
+        if self.schema is not None:
+            given["schema"] = self.schema
+        if self.user_id_type is not None:
+            given["user_id_type"] = self.user_id_type
+        if self.file_mode is not None:
+            given["file_mode"] = parse_file_mode(self.file_mode)
+        return given
 
 
 @Parameter(name="*")
@@ -61,7 +71,7 @@ class Place(Server):
         """What to type to reach the same threads with a command."""
         given = {
             "--user": user, "--namespace": self.namespace or None, "--schema": self.schema,
-            "--user-id-type": self.user_id_type, "--config": self.config,
+            "--user-id-type": self.user_id_type, "--file-mode": self.file_mode, "--config": self.config,
         }  # fmt: skip
         options = [word for option, value in given.items() if value is not None for word in (option, value)]
         return shlex.join(["perdure", name, *([url] if url else []), *words, *options])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from perdure.app.opening import Address, parse
+from perdure.app.opening import Address, files_of, parse
 from perdure.app.options import hint
 from perdure.cli.parameters import Place, Server
 from perdure.core.errors import InvalidInputError, StorageUnavailableError
+from perdure.storage.permissions import EXPOSED, PRIVATE, exposed
 
 _NOUNS = {"sqlite": "database", "file": "folder"}
 _MADE = "; a program makes it when it first saves there"
@@ -35,6 +38,17 @@ def check_there(url: str) -> None:
     if address.scheme in _NOUNS and not os.path.exists(address.path):
         reason = f"there is no {_NOUNS[address.scheme]} yet{_meant(address) or _MADE}"
         raise StorageUnavailableError(os.path.abspath(address.path), reason)
+
+
+def warn_of_exposed_files(url: str, options: Mapping[str, Any]) -> None:
+    """Say on standard error when other accounts may read or change the files of a storage."""
+    warn_of_exposed(files_of(parse(url)), options)
+
+
+def warn_of_exposed(paths: Iterable[str], options: Mapping[str, Any]) -> None:
+    """The same for files; what is not there is nobody's business."""
+    for each in exposed(paths, options.get("file_mode", PRIVATE))[:1]:
+        print(f"warning: {EXPOSED}: {each.path!r} has mode {each.mode:04o}", file=sys.stderr)
 
 
 def _meant(address: Address) -> str:

@@ -10,7 +10,7 @@ from perdure.app import store as app
 from perdure.app.store import parts_of
 from perdure.app.users import UserArg
 from perdure.cli.parameters import Server
-from perdure.cli.places import check_there, place_of
+from perdure.cli.places import check_there, place_of, warn_of_exposed_files
 from perdure.core.identity import ANY_USER
 from perdure.sync import Perdure
 
@@ -22,6 +22,7 @@ def opened_store(url: str, at: Server) -> Generator[Perdure]:
     """The store at a place; one that is not there, or has an older layout, is refused and stays as it is."""
     address, options = place_of(url, at)
     check_there(address)
+    warn_of_exposed_files(address, options)
     with Perdure.open(address, **options) as store:
         yield store
 

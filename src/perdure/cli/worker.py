@@ -14,7 +14,7 @@ from perdure.app.store import Perdure
 from perdure.cli.handlers import register
 from perdure.cli.opened import as_json
 from perdure.cli.parameters import HERE, Address, Handlers, Output, Owner, Place, ThreadId
-from perdure.cli.places import Where, check_there, place_of
+from perdure.cli.places import Where, check_there, place_of, warn_of_exposed_files
 from perdure.cli.runs import info_data
 from perdure.cli.stores import user_of
 from perdure.cli.values import brief, typed
@@ -97,6 +97,7 @@ async def _serve(where: Where, handlers: str, concurrency: int, grace: float) ->
 
 
 async def _resumed(where: Where, handlers: str, thread: str, user: str | None, given: dict[str, Any]) -> RunInfo:
+    warn_of_exposed_files(*where)
     async with _opened(where, Silence()) as store:
         await register(store, handlers)
         whose = user_of(user, store)

@@ -25,9 +25,11 @@ from perdure.adapters.langgraph.revival import Reviver, named, serializer
 from perdure.adapters.langgraph.saver import PerdureSaver
 from perdure.adapters.langgraph.theirs import Source, Spot
 from perdure.adapters.langgraph.types import Opaque
+from perdure.app.parts import Parts
 from perdure.app.store import Perdure
 from perdure.core.codec import decode
-from perdure.core.errors import InvalidInputError, UnsupportedValueError
+from perdure.core.errors import InvalidInputError, StorageUnavailableError, UnsupportedValueError
+from perdure.storage.permissions import EXPOSED, exposed, make_database
 
 Written = list[tuple[str, str, int, str, Any]]  # path, task, index, channel, value
 _APART = ("id", "channel_values")
@@ -49,6 +51,8 @@ def export_to(
     saver = saver_on(source)
     allow_all(types)
     spots = chosen(saver._sides.run(_spots), threads, "the store")
+    if not target.startswith(theirs.POSTGRES):
+        _make_file(theirs.file_of(target), saver._sides.run(_parts))
     with _their_saver(target) as there, theirs.opened(target) as reader:
         return Exporter(saver, there, reader, in_postgres=target.startswith(theirs.POSTGRES)).bring(spots, progress)
 
@@ -57,6 +61,20 @@ async def _spots(keeper: Keeper) -> list[Spot]:
     found = await lines(keeper, Wanted())
     places = sorted((line.place.thread, line.place.ns) for line in found)
     return [Spot(*place, len(list(each))) for place, each in groupby(places)]
+
+
+async def _parts(keeper: Keeper) -> Parts:
+    return keeper.parts
+
+
+def _make_file(path: str, parts: Parts) -> None:
+    """Make the database for their saver, which would make it readable for everybody."""
+    try:
+        make_database(path, parts.file_mode)
+    except OSError as exc:
+        raise StorageUnavailableError(path, exc.strerror or str(exc)) from exc
+    for each in exposed([path], parts.file_mode):
+        parts.telemetry.log("warning", EXPOSED, path=each.path, mode=f"{each.mode:04o}")
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from perdure.app.config.places import Page, Place, Placed
 from perdure.app.config.scalars import Unset
 from perdure.app.options import hint
 from perdure.core.errors import InvalidInputError
+from perdure.storage.permissions import parse_file_mode
 
 T = TypeVar("T")
 _KINDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number", dict: "keys and values",
@@ -70,6 +71,11 @@ class Section:
             return type(value) in (int, float) and (value > 0 or (zero and value == 0)) and value < 1e10  # type: ignore[operator]
 
         return self._checked(name, default, "a number of seconds", fits)
+
+    def file_mode(self, name: str) -> int | None:
+        """The mode of files, in octal digits."""
+        value = self._checked(name, None, "the mode of a file, such as 0o660", _is_file_mode)
+        return None if value is None else parse_file_mode(value)
 
     def choice(self, name: str, choices: Sequence[str], default: Any = None) -> Any:
         """One of some words."""
@@ -163,6 +169,14 @@ class Section:
 
     def _dotted(self, name: str) -> str:
         return f"{self.name}.{name}" if self.name else name
+
+
+def _is_file_mode(value: object) -> bool:
+    try:
+        parse_file_mode(value)
+    except InvalidInputError:
+        return False
+    return True
 
 
 def _short(value: object) -> str:

@@ -105,6 +105,7 @@ def _options(section: Section) -> dict[str, Any]:
     found |= {name: section.seconds(name, None, zero=True) for name in _NUMBERS}
     found |= {name: section.count(name, None, least) for name, least in _COUNTS.items()}
     found |= {name: section.choice(name, choices) for name, choices in _CHOICES.items()}
+    found["file_mode"] = section.file_mode("file_mode")
     found["prepare"] = section.flag("prepare", None)  # type: ignore[arg-type]
     known = {name: value for name, value in found.items() if value is not None}
     return known | _call_timeout(section)

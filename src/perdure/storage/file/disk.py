@@ -23,6 +23,7 @@ from perdure.core.errors import (
     StorageReadOnlyError,
     StorageUnavailableError,
 )
+from perdure.storage import permissions
 
 BUSY_SECONDS = 30.0
 _LONGEST_NAP = 0.02
@@ -66,7 +67,7 @@ class Disk(Protocol):
     """A file system. A missing file is an answer, every other failure a `StorageError`."""
 
     def open(self, path: str, *, write: bool = False, create: bool = False) -> File | None:
-        """Open a file; None when it (or its folder) is not there."""
+        """Open a file; None when it (or its folder) is not there. A symbolic link in its place is refused."""
         ...
 
     def stat(self, path: str) -> Stat | None: ...
@@ -78,7 +79,7 @@ class Disk(Protocol):
     def is_folder(self, path: str) -> bool: ...
 
     def make_folder(self, path: str) -> bool:
-        """Make a folder and those above it; False when it was there already."""
+        """Make a folder in one that is there; False when it was there already."""
         ...
 
     def replace(self, source: str, target: str) -> bool:
@@ -104,6 +105,8 @@ _READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 def translated(exc: OSError, path: str) -> StorageError:
     """The error a caller gets for one of the system."""
     reason = exc.strerror or str(exc)
+    if exc.errno == errno.ELOOP:
+        reason = "it is a symbolic link, which is not followed here"
     if exc.errno in _FULL:
         return StorageFullError(path, reason)
     if exc.errno in _READ_ONLY:
@@ -169,13 +172,18 @@ class RealFile:
 
 
 class RealDisk:
-    """The file system of this machine."""
+    """The file system of this machine. Files are made with the mode `file_mode`, folders with the one to match."""
+
+    file_mode = permissions.PRIVATE
+
+    def __init__(self, file_mode: int = permissions.PRIVATE) -> None:
+        self.file_mode = file_mode
 
     def open(self, path: str, *, write: bool = False, create: bool = False) -> File | None:
-        flags = (os.O_RDWR if write else os.O_RDONLY) | (os.O_CREAT if create else 0) | os.O_CLOEXEC
+        flags = os.O_RDWR if write else os.O_RDONLY
         try:
             with _errors(path):
-                return RealFile(path, os.open(path, flags, 0o600))
+                return RealFile(path, permissions.open_file(path, flags, self.file_mode if create else None))
         except StorageUnavailableError:
             return None
 
@@ -197,11 +205,8 @@ class RealDisk:
         return os.path.isdir(path)
 
     def make_folder(self, path: str) -> bool:
-        if os.path.isdir(path):
-            return False
         with _errors(path):
-            os.makedirs(path, mode=0o700, exist_ok=True)
-        return True
+            return permissions.make_folder(path, self.file_mode)
 
     def replace(self, source: str, target: str) -> bool:
         try:

@@ -8,18 +8,17 @@ from posixpath import dirname, join
 
 from perdure.core.errors import StorageError, StorageUnavailableError
 from perdure.storage.file.disk import Disk, File
+from perdure.storage.permissions import is_temporary, temporary_name
 
 _SIZE = re.compile(rb'\{"size":(\d+),')
 _GLANCE = 32
-_OTHER = ".tmp"
 
 
 def put(disk: Disk, path: str, data: bytes) -> None:
     """Write a file durably; after an error the old one is still there, or the new one is, whole."""
-    other = beside(path)
+    other = temporary_name(path)
     file = opened(disk, other)
     try:
-        file.truncate(0)
         file.write(0, data)
         file.sync()
     except StorageError:
@@ -29,11 +28,6 @@ def put(disk: Disk, path: str, data: bytes) -> None:
         file.close()
     disk.replace(other, path)
     disk.sync_folder(dirname(path))
-
-
-def beside(path: str) -> str:
-    """The name under which a file is written that is then put in the place of `path`."""
-    return path + _OTHER
 
 
 def get(disk: Disk, path: str) -> bytes | None:
@@ -90,7 +84,7 @@ def remove_tree(disk: Disk, folder: str) -> None:
 
 def remove_leftovers(disk: Disk, folder: str) -> int:
     """Remove what writers that died have left in a folder whose lock is held, and return how many bytes that was."""
-    paths = [join(folder, name) for name in disk.names(folder) if name.endswith(_OTHER)]
+    paths = [join(folder, name) for name in disk.names(folder) if is_temporary(name)]
     freed = sum(found.size for path in paths if (found := disk.stat(path)))
     for path in paths:
         disk.remove(path)

@@ -14,6 +14,7 @@ from perdure.storage.file import files
 from perdure.storage.file.disk import Disk
 from perdure.storage.file.lines import CannotReadLine, checked, written
 from perdure.storage.file.logs import BLOBS, HIDDEN, THREADS, TRASH
+from perdure.storage.permissions import is_temporary
 
 MARKER, LOCK, IGNORE = "perdure.json", "perdure.lock", ".gitignore"
 STEPS = (
@@ -23,7 +24,12 @@ STEPS = (
     f"write {MARKER} with schema, min_reader, min_writer and a checksum",
 )
 _SCHEMA = msgspec.json.Decoder(Schema)
-_OURS = frozenset({LOCK, IGNORE, THREADS, HIDDEN, TRASH, BLOBS, MARKER + ".tmp", IGNORE + ".tmp"})
+_OURS = frozenset({MARKER, LOCK, IGNORE, THREADS, HIDDEN, TRASH, BLOBS})
+
+
+def files_of(root: str) -> list[str]:
+    """What says by its modes who may read the files of a folder: the marker, and the folders that hold the others."""
+    return [join(root, name) for name in (MARKER, THREADS, HIDDEN, TRASH, BLOBS)]
 
 
 def prepare(disk: Disk, root: str, migrate: Migrate) -> Schema:
@@ -65,11 +71,15 @@ def _usable(root: str, found: Schema) -> Schema:
 
 def _check_empty(disk: Disk, root: str) -> None:
     # A marker that is listed was written after we looked for it, by another opener: it is read again under the lock.
-    foreign = [name for name in disk.names(root) if name not in _OURS and name != MARKER]
+    foreign = [name for name in disk.names(root) if not _is_ours(name)]
     if foreign:
         raise NotAStorageError(root, f"there is no {MARKER}, but {foreign[0]!r} is in the folder")
     if disk.stat(root) is not None and not disk.is_folder(root):
         raise NotAStorageError(root, "it is a file")
+
+
+def _is_ours(name: str) -> bool:
+    return name in _OURS or is_temporary(name, MARKER) or is_temporary(name, IGNORE)
 
 
 def _make(disk: Disk, root: str) -> Schema:

@@ -41,6 +41,7 @@ from perdure.storage.file.lines import (
     written,
 )
 from perdure.storage.file.rewriting import Change, Piece, piece_of, write_anew
+from perdure.storage.permissions import temporary_name
 
 LOG, INDEX = "log.jsonl", "index.jsonl"
 _LINE = msgspec.json.Decoder(Line)
@@ -197,11 +198,10 @@ class Log:
         Appended one after the other, those before a crash would be believed without the rest. `before` is done just
         before the commit, and may have been in vain.
         """
-        beside = files.beside(self._path(LOG))
+        beside = temporary_name(self._path(LOG))
         file = files.opened(self._disk, beside)
         try:
             file.lock(shared=False)  # the lock of the log from the moment it is one
-            file.truncate(0)
             index = write_anew(file, pieces, edition)
             file.sync()
             before()

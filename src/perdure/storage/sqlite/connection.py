@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -25,6 +26,7 @@ from perdure.core.errors import (
     StorageUnavailableError,
 )
 from perdure.storage.drive import drive
+from perdure.storage.permissions import PRIVATE, make_database
 from perdure.storage.ports import outcome
 from perdure.storage.sql.rows import Row
 from perdure.storage.sql.transactions import Job, T
@@ -72,8 +74,9 @@ def _use_wal(raw: sqlite3.Connection, patience: float) -> None:
 class Connection:
     """Opens lazily, and again after an input or output error: a failed sync is never retried on the same file."""
 
-    def __init__(self, path: str, *, busy_timeout: float, synchronous: str) -> None:
+    def __init__(self, path: str, *, busy_timeout: float, synchronous: str, file_mode: int = PRIVATE) -> None:
         self.path = path
+        self._file_mode = file_mode
         self.patience = busy_timeout
         self._never_waits = False
         self._synchronous = synchronous
@@ -95,10 +98,11 @@ class Connection:
 
     def _connect(self) -> sqlite3.Connection:
         # A file that was there is never made anew: an empty one would look like a store without threads.
-        mode = "rwc" if self._file is None else "rw"
+        if self._file is None:
+            self._make_file()
         host = "//" if self.path.startswith("/") else ""  # none; two slashes of the path itself would name one
         raw = sqlite3.connect(
-            f"file:{host}{quote(self.path)}?mode={mode}",
+            f"file:{host}{quote(self.path)}?mode=rw",
             uri=True,
             timeout=self.patience,
             isolation_level=None,
@@ -121,6 +125,15 @@ class Connection:
             raise
         self._waits = True
         return raw
+
+    def _make_file(self) -> None:
+        # SQLite would make it readable for everybody. The -wal and the -shm get the mode that the database has.
+        try:
+            make_database(self.path, self._file_mode)
+        except OSError as exc:
+            if exc.errno == errno.ELOOP:
+                raise StorageUnavailableError(self.path, exc.strerror) from exc
+            # Anything else SQLite is about to say too, in its own words.
 
     def transact(self, job: Job[T], begin: str) -> T:
         """Run one job in a transaction of its own."""

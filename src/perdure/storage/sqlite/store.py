@@ -13,6 +13,7 @@ from perdure.core.threads import ThreadRow
 from perdure.core.transfer import ThreadCopy, check
 from perdure.core.writes import Write
 from perdure.storage.contract import Migrate, Schema, Watch
+from perdure.storage.permissions import PRIVATE
 from perdure.storage.ports import PollingWatch
 from perdure.storage.sql.messages import project
 from perdure.storage.sql.retrying import Landed
@@ -47,12 +48,13 @@ class SqliteStorage(SqlStorage):
         mode: Mode,
         busy_timeout: float = 5.0,
         synchronous: Synchronous = "FULL",
+        file_mode: int = PRIVATE,
         telemetry: Telemetry | None = None,
     ) -> None:
         self.path = path
 
         def connection() -> Connection:
-            return Connection(path, busy_timeout=busy_timeout, synchronous=synchronous)
+            return Connection(path, busy_timeout=busy_timeout, synchronous=synchronous, file_mode=file_mode)
 
         port = DirectPort(connection) if mode == "sync" else GroupPort(connection, telemetry or Silence())
         self._write_long = port.write_long
@@ -88,6 +90,11 @@ class SqliteStorage(SqlStorage):
 
     def watch(self, namespace: str) -> Watch:
         return PollingWatch(self._port.pause)
+
+
+def files_of(path: str) -> list[str]:
+    """The files of a database."""
+    return [path, f"{path}-wal", f"{path}-shm"]
 
 
 def _check_place(path: str, migrate: Migrate) -> None:
