@@ -26,13 +26,13 @@ from perdure.core.checkpoint import (
     check_limit,
     read_later,
 )
-from perdure.core.errors import NotFoundError, VersionConflictError
+from perdure.core.errors import InvalidInputError, NotFoundError, VersionConflictError
 from perdure.core.identity import ThreadKey, check_user
 from perdure.core.ports import Clock, Telemetry
 from perdure.core.retention_policy import Retention
 from perdure.core.threads import ThreadQuery
 from perdure.flowagent.binding import Base
-from perdure.flowagent.shape import as_given, fields_of, listed, state_of
+from perdure.flowagent.shape import as_given, check_metadata, fields_of, listed, state_of
 from perdure.flowagent.storage import CheckpointStorage
 
 NAMESPACE = "flowagent"
@@ -85,7 +85,8 @@ class EngineStorage(CheckpointStorage):
     async def _saved(self, draft: Checkpoint, base: Base | None) -> Checkpoint:
         """Save on top of the base if that is still the newest point, which costs nothing to find out; else go back."""
         thread, state = self._thread(draft), state_of(draft)
-        said: dict[str, Any] = {"kind": draft.kind, "status": draft.status, "metadata": draft.metadata}
+        metadata = check_metadata(draft.metadata)
+        said: dict[str, Any] = {"kind": draft.kind, "status": draft.status, "metadata": metadata}
         if base is None:
             return await thread.save(state, **said)
         try:
@@ -94,16 +95,25 @@ class EngineStorage(CheckpointStorage):
             return await self._saved_after(base, thread, state, said)
 
     async def _saved_after(self, base: Base, thread: Thread, state: dict[str, Any], said: dict[str, Any]) -> Checkpoint:
-        point = await self._find(base.id)
-        if point is None or (point.thread_id, point.user) != (thread.id, thread.user or ""):
+        point = await self._find(base.id, check_user(thread.user))
+        if point is None or point.thread_id != thread.id:
             return await thread.save(state, **said)  # it was deleted, or is a point of another storage
         while True:
             with suppress(VersionConflictError):  # somebody else saved meanwhile: go back from there
                 return await thread.save(state, **said, after=f"@{point.mark.id}")
 
     async def load(self, checkpoint_id: str) -> Checkpoint | None:
-        """The checkpoint of this id with its state, None when there is none."""
-        row = await self._find(checkpoint_id)
+        """The checkpoint of this id with its state, None when there is none.
+
+        Raises `InvalidInputError` for an id that callers of several users chose: `load_of` says whose.
+        """
+        return await self._loaded(await self._find(checkpoint_id, None))
+
+    async def load_of(self, checkpoint_id: str, user_id: str) -> Checkpoint | None:
+        """The same for one user; None for a checkpoint of anybody else."""
+        return await self._loaded(await self._find(checkpoint_id, check_user(user_id)))
+
+    async def _loaded(self, row: CheckpointRow | None) -> Checkpoint | None:
         if row is None:
             return None
         state = await self._store.thread(row.thread_id, user=row.user).load(f"@{row.mark.id}")
@@ -130,8 +140,8 @@ class EngineStorage(CheckpointStorage):
 
     async def delete_older_than(self, moment: datetime) -> int:
         """Delete the checkpoints of all users that are older than `moment`, and return how many."""
-        aware = moment if moment.tzinfo else moment.astimezone()
-        old = [row for row in await self._rows(None, _ALL) if listed(row).timestamp < aware]
+        until = _aware(moment)
+        old = [row for row in await self._rows(None, _ALL) if _aware(listed(row).timestamp) < until]
         await self._drop(old, Retention())
         return len(old)
 
@@ -178,15 +188,17 @@ class EngineStorage(CheckpointStorage):
         await self._parts.ready()
         return await self._parts.storage.user_checkpoints(self._namespace, user, query)
 
-    async def _find(self, checkpoint_id: str) -> CheckpointRow | None:
-        """A checkpoint by the engine's id, found by an index, or by one that somebody gave it, for which all are
-        looked through.
+    async def _find(self, checkpoint_id: str, user: str | None) -> CheckpointRow | None:
+        """A checkpoint of a user (None: of anybody) by the engine's id, found by an index, or by one that somebody gave
+        it, for which all are looked through.
         """
         await self._parts.ready()
-        found = await self._parts.storage.checkpoint(self._namespace, None, checkpoint_id)
+        found = await self._parts.storage.checkpoint(self._namespace, user, checkpoint_id)
         if found is not None:
             return found
-        named = [row for row in await self._rows(None, _ALL) if listed(row).id == checkpoint_id]
+        named = [row for row in await self._rows(user, _ALL) if listed(row).id == checkpoint_id]
+        if len({row.user for row in named}) > 1:
+            raise InvalidInputError(f"several users have a checkpoint {checkpoint_id!r}; name one: user_id=…")
         return named[0] if named else None
 
     def _lazy(self, row: CheckpointRow) -> Checkpoint:
@@ -203,3 +215,8 @@ class EngineStorage(CheckpointStorage):
 
     def _thread(self, point: Checkpoint) -> Thread:
         return self._store.thread(str(point.agent_id), user=str(point.user_id), agent=point.agent_type)
+
+
+def _aware(moment: datetime) -> datetime:
+    """A moment that can be compared: one without a time zone is taken as local time."""
+    return moment if moment.tzinfo else moment.astimezone()

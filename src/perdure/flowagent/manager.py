@@ -84,13 +84,14 @@ class CheckpointManager:
                 saved.append(await self._save(binding, draft))
         await self._tell_saved(saved)
 
-    async def restore(self, checkpoint_id: str) -> Any:
+    async def restore(self, checkpoint_id: str, user_id: str | None = None) -> Any:
         """Give back the agent as it was at a checkpoint, with its history, ready to reply.
 
-        It is made without `__init__`, unless there is a factory for its class. Raises `NotFoundError` when there is no
-        such checkpoint, or no class of that name in this process.
+        Name the user whenever the id came from one: a checkpoint of another user is then absent. The agent is made
+        without `__init__`, unless there is a factory for its class. Raises `NotFoundError` when there is no such
+        checkpoint, or no class of that name in this process.
         """
-        point = await self._load(checkpoint_id)
+        point = await self._load(checkpoint_id, user_id)
         agent = await self._made(point)
         bring_back(agent, point)
         binding = binding_of(agent)
@@ -105,9 +106,12 @@ class CheckpointManager:
         found = await self.storage.list_by_user(user_id, check_limit(limit), check_limit(offset, "offset"))
         return list(map(as_checkpoint, found))
 
-    async def compare(self, old_id: str, new_id: str) -> CheckpointDiff:
-        """How two checkpoints differ: `changed_fields`, `old_status`, `new_status` and all `differences`."""
-        return difference(await self._load(old_id), await self._load(new_id))
+    async def compare(self, old_id: str, new_id: str, user_id: str | None = None) -> CheckpointDiff:
+        """How two checkpoints differ: `changed_fields`, `old_status`, `new_status` and all `differences`.
+
+        Where a user is named, checkpoints of others are absent. Raises `NotFoundError`.
+        """
+        return difference(await self._load(old_id, user_id), await self._load(new_id, user_id))
 
     async def clear_user_history(self, user_id: str) -> int:
         """Delete all checkpoints of a user, and return how many."""
@@ -119,8 +123,9 @@ class CheckpointManager:
             raise InvalidInputError(f"max_age_days must be a number from 0 on, not {max_age_days!r}")
         return await self.storage.delete_older_than(to_datetime(self._clock.now()) - timedelta(days=max_age_days))
 
-    async def _load(self, checkpoint_id: str) -> Checkpoint:
-        found = await self.storage.load(checkpoint_id)
+    async def _load(self, checkpoint_id: str, user_id: str | None) -> Checkpoint:
+        one = self.storage.load(checkpoint_id) if user_id is None else self.storage.load_of(checkpoint_id, user_id)
+        found = await one
         if found is None:
             raise NotFoundError(f"checkpoint {checkpoint_id!r}", "list_by_user shows those of a user")
         return as_checkpoint(found)

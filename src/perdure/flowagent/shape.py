@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -35,15 +36,28 @@ def fields_of(state: Any, checkpoint_id: str) -> dict[str, Any]:
     return {"history": state["messages"], **{name: state[name] for name in names}}
 
 
+def check_metadata(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The metadata of a caller; raise `InvalidInputError` when they hold what only this module may write."""
+    if GIVEN in metadata:
+        raise InvalidInputError(f"metadata: {GIVEN!r} is the library's own; use another name")
+    return metadata
+
+
 def as_given(point: Checkpoint) -> dict[str, Any]:
     """The metadata of a checkpoint that was made elsewhere, with what the engine would choose anew."""
-    return {**point.metadata, GIVEN: {"id": point.id, "timestamp": point.timestamp}}
+    return {**check_metadata(point.metadata), GIVEN: {"id": point.id, "timestamp": point.timestamp}}
 
 
 def listed(row: CheckpointRow) -> Checkpoint:
     """A checkpoint without its state."""
     point = row.public()
-    given: Mapping[str, Any] = point.metadata.pop(GIVEN, {})
-    return msgspec.structs.replace(
-        point, agent_id=row.thread_id, agent_type=row.mark.agent, **{name: given[name] for name in given}
-    )
+    given = _id_and_time(point.metadata.pop(GIVEN, None))
+    return msgspec.structs.replace(point, agent_id=row.thread_id, agent_type=row.mark.agent, **given)
+
+
+def _id_and_time(given: object) -> dict[str, Any]:
+    """What `as_given` wrote, and no other field: the thread may have been saved by other means."""
+    if not isinstance(given, Mapping):
+        return {}
+    id, at = given.get("id"), given.get("timestamp")
+    return {"id": id, "timestamp": at} if isinstance(id, str) and isinstance(at, datetime) else {}

@@ -28,6 +28,14 @@ class CheckpointStorage(ABC):
     async def load(self, checkpoint_id: str) -> Checkpoint | None:
         """The checkpoint of this id, None when there is none."""
 
+    async def load_of(self, checkpoint_id: str, user_id: str) -> Checkpoint | None:
+        """The checkpoint of this id if it is one of exactly this user, else None."""
+        found = await self.load(checkpoint_id)
+        if found is None:
+            return None
+        point = as_checkpoint(found)
+        return point if point.user_id == user_id else None
+
     @abstractmethod
     async def list_by_user(self, user_id: str, limit: int = 50, offset: int = 0) -> Sequence[Any]:
         """Checkpoints of exactly this user, newest first; the dicts of `Checkpoint.to_dict` will do."""
