@@ -51,9 +51,7 @@ def export_to(
     saver = saver_on(source)
     allow_all(types)
     spots = chosen(saver._sides.run(_spots), threads, "the store")
-    if not target.startswith(theirs.POSTGRES):
-        _make_file(theirs.file_of(target), saver._sides.run(_parts))
-    with _their_saver(target) as there, theirs.opened(target) as reader:
+    with _their_saver(target, saver._sides.run(_parts)) as there, theirs.opened(target) as reader:
         return Exporter(saver, there, reader, in_postgres=target.startswith(theirs.POSTGRES)).bring(spots, progress)
 
 
@@ -78,8 +76,10 @@ def _make_file(path: str, parts: Parts) -> None:
 
 
 @contextmanager
-def _their_saver(target: str) -> Generator[Any]:
+def _their_saver(target: str, parts: Parts) -> Generator[Any]:
     cls, address = _saver_class(target)
+    if not target.startswith(theirs.POSTGRES):
+        _make_file(address, parts)
     with cls.from_conn_string(address) as saver:
         saver.setup()
         saver.serde = Sealing(serializer())

@@ -6,11 +6,11 @@ from contextlib import suppress
 from posixpath import join
 
 from perdure.core.errors import EntryDamagedError
-from perdure.storage.file import deletion, files, index, kept, layout, snapshots
+from perdure.storage.file import deletion, files, index, layout, snapshots
 from perdure.storage.file.blobs import Blobs
 from perdure.storage.file.forks import FORKS
 from perdure.storage.file.log import INDEX
-from perdure.storage.file.logs import HIDDEN, TRASH, Logs
+from perdure.storage.file.logs import HIDDEN, KEPT, TRASH, Logs
 
 WHO_WAITS = "one thread after the other is locked for a moment: only who uses that thread just then waits"
 
@@ -30,7 +30,7 @@ def _trash(logs: Logs) -> int:
 
 def _root(logs: Logs) -> int:
     with layout.held(logs.disk, logs.root):
-        return sum(files.remove_leftovers(logs.disk, folder) for folder in (logs.root, join(logs.root, kept.KEPT)))
+        return sum(files.remove_leftovers(logs.disk, folder) for folder in (logs.root, join(logs.root, KEPT)))
 
 
 def _thread(logs: Logs, folder: str) -> int:

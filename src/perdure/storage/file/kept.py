@@ -11,9 +11,7 @@ from perdure.storage.file import files
 from perdure.storage.file.disk import Disk
 from perdure.storage.file.layout import held
 from perdure.storage.file.lines import CannotReadLine, checked, written
-from perdure.storage.file.logs import name_of
-
-KEPT = "kept"
+from perdure.storage.file.logs import KEPT, name_of
 
 
 class KeptFile(msgspec.Struct, frozen=True):

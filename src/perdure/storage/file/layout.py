@@ -13,7 +13,7 @@ from perdure.storage.contract import READS, SCHEMA, Migrate, Schema
 from perdure.storage.file import files
 from perdure.storage.file.disk import Disk
 from perdure.storage.file.lines import CannotReadLine, checked, written
-from perdure.storage.file.logs import BLOBS, HIDDEN, THREADS, TRASH
+from perdure.storage.file.logs import BLOBS, HIDDEN, KEPT, THREADS, TRASH
 from perdure.storage.permissions import is_temporary
 
 MARKER, LOCK, IGNORE = "perdure.json", "perdure.lock", ".gitignore"
@@ -29,7 +29,7 @@ _OURS = frozenset({MARKER, LOCK, IGNORE, THREADS, HIDDEN, TRASH, BLOBS})
 
 def files_of(root: str) -> list[str]:
     """What says by its modes who may read the files of a folder: the marker, and the folders that hold the others."""
-    return [join(root, name) for name in (MARKER, THREADS, HIDDEN, TRASH, BLOBS)]
+    return [join(root, name) for name in (MARKER, THREADS, HIDDEN, TRASH, BLOBS, KEPT)]
 
 
 def prepare(disk: Disk, root: str, migrate: Migrate) -> Schema:

@@ -19,7 +19,7 @@ from perdure.storage.file.index import Index
 from perdure.storage.file.lines import CannotReadLine, Line, checked
 from perdure.storage.file.log import LOG, Log, NeedsCare
 
-THREADS, HIDDEN, TRASH, BLOBS = "threads", "hidden", "trash", "blobs"
+THREADS, HIDDEN, TRASH, BLOBS, KEPT = "threads", "hidden", "trash", "blobs", "kept"
 _REMEMBERED = 1024
 _LINE = msgspec.json.Decoder(Line)
 _GLANCE = 4096
