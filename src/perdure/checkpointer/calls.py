@@ -10,11 +10,11 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, ClassVar, Self, TypeVar
 
-from perdure.app.handle import key_of
 from perdure.app.options import StorageOptions
 from perdure.app.servers import Mode
 from perdure.app.store import CACHE_BYTES, Perdure, parts_of
 from perdure.app.thread import Thread
+from perdure.app.users import UserId
 from perdure.checkpointer.calling import count_overrides, twin
 from perdure.checkpointer.config import Config, Place, check_names, place_of, user_of
 from perdure.checkpointer.injecting import active
@@ -22,13 +22,14 @@ from perdure.checkpointer.metrics import shared_metrics
 from perdure.checkpointer.pending import Pending
 from perdure.checkpointer.soon import Soon
 from perdure.checkpointer.stores import Stores
-from perdure.core.errors import InvalidInputError
-from perdure.core.identity import ANY_USER, ThreadKey
+from perdure.core.errors import AmbiguousThreadError, InvalidInputError
+from perdure.core.identity import ANY_USER, ThreadKey, check_id, reserved_namespace
 from perdure.core.retention_policy import Retention
 from perdure.storage.baton import Baton
 
 T = TypeVar("T")
 log = logging.getLogger("perdure.checkpointer")
+RESULTS, CACHE = "results", "cache"  # kinds of reserved namespaces
 _OWN = (
     "namespace", "state_history_limit", "enforce_user_isolation", "max_pending_writes", "migrate", "cache_bytes",
     "clock", "telemetry",
@@ -100,7 +101,7 @@ class Calls:
     def _place(self, config: Config) -> Place:
         return place_of(config, isolated=self._isolated, texts=self._texts)
 
-    def _user(self, config: Config) -> str | int | None:
+    def _user(self, config: Config) -> UserId | None:
         return user_of(config, isolated=self._isolated, texts=self._texts)
 
     @property
@@ -112,12 +113,41 @@ class Calls:
         place = self._place(config)
         return self.store.thread(place.thread_id, user=ANY_USER if place.user is None else place.user)
 
-    async def _beside(self, namespace: str, config: Config) -> Thread:
-        """A thread of the same id and user in a namespace that no list shows."""
-        thread = self.thread(config)
-        key = await key_of(thread)
-        beside = ThreadKey(f"{namespace}/{self._namespace}", key.user, key.id)
-        return Thread(parts_of(self.store), beside)
+    async def _owner(self, config: Config) -> str:
+        """Whom a config names; by a `thread_id` alone, the owner of the only thread of that id, else nobody.
+
+        A thread of which there are only results of tools counts too.
+        """
+        parts, user = parts_of(self.store), self._user(config)
+        if user is not None:
+            return parts.users.key(user)
+        await parts.ready()
+        id, spaces = self._thread_id(config), (self._namespace, self._reserved(RESULTS))
+        owners = {row.key.user for space in spaces for row in await parts.storage.find(space, id)}
+        if len(owners) > 1:
+            raise AmbiguousThreadError(id, [parts.users.shown(owner) for owner in sorted(owners)])
+        return owners.pop() if owners else ""
+
+    async def _listed_user(self, config: Config) -> UserId | None:
+        """Whose threads a list covers: the user of a config, or the owner of its thread; None is everybody's."""
+        named = self._user(config)
+        if named is not None or config.get("thread_id") is None:
+            return named
+        return parts_of(self.store).users.shown(await self._owner(config)) or ""
+
+    def _beside(self, kind: str, owner: str, id: str) -> Thread:
+        """A thread of a user where no list shows it and no caller can name it."""
+        return Thread(parts_of(self.store), ThreadKey(self._reserved(kind), owner, id))
+
+    async def _results(self, config: Config) -> Thread:
+        """Where the results of tools lie that were called in a thread."""
+        return self._beside(RESULTS, await self._owner(config), self._thread_id(config))
+
+    def _thread_id(self, config: Config) -> str:
+        return check_id(self._place(config).thread_id, "the thread id")
+
+    def _reserved(self, kind: str) -> str:
+        return reserved_namespace(kind, self._namespace)
 
     def active(self) -> AbstractContextManager[Self]:
         """Make this the current checkpointer inside a block; see `current_checkpointer`."""

@@ -11,6 +11,7 @@ import msgspec
 from perdure.app.options import hint
 from perdure.app.users import UserId
 from perdure.core.errors import InvalidInputError
+from perdure.core.identity import ANY_USER
 
 Config = Mapping[str, Any]
 _SCALARS = (str, int, float, bool, type(None))
@@ -46,7 +47,7 @@ def user_of(config: Config, *, isolated: bool, texts: bool) -> UserId | None:
     An empty text is a user who is nobody: what an anonymous session sends must not make it trusted code.
     """
     _check(config)
-    user = config.get("user_id")
+    user = None if (named := config.get("user_id")) is ANY_USER else named
     if isolated and (user is None or user == ""):
         raise InvalidInputError("config needs a user_id: this checkpointer was made with enforce_user_isolation")
     return user if user is None or user == "" or not texts else _text(user, "user_id")

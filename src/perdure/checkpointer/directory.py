@@ -12,7 +12,6 @@ from perdure.checkpointer.calling import operation, twin
 from perdure.checkpointer.calls import Calls
 from perdure.checkpointer.config import Config
 from perdure.checkpointer.thread_info import ThreadInfo, kept_metadata, thread_info
-from perdure.checkpointer.values import RESULTS
 from perdure.core.errors import InvalidInputError, NotFoundError
 
 
@@ -66,12 +65,13 @@ class Directory(Calls):
         status: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> list[ThreadInfo]:
-        """The threads of the user that a config names, newest first; without a user, those of everybody.
+        """The threads of the user that a config names, or of its thread's owner, newest first; else of everybody.
 
         `search` is a text that a title or an id holds.
         """
+        whose = await self._listed_user(config or {})
         found = await self.store.threads(
-            50 if limit is None else limit, user=self._user(config or {}), search=search, offset=offset or 0, tag=tag,
+            50 if limit is None else limit, user=whose, search=search, offset=offset or 0, tag=tag,
             status=status, metadata=metadata,
         )  # fmt: skip
         return [thread_info(each) for each in found]
@@ -79,8 +79,7 @@ class Directory(Calls):
     @operation
     async def aclean_thread(self, config: Config) -> bool:
         """Delete a thread with everything that belongs to it; False when there was none."""
-        results = await self._beside(RESULTS, config)
-        await results.delete()
+        await (await self._results(config)).delete()
         return await self.thread(config).delete()
 
     @operation

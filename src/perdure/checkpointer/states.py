@@ -53,8 +53,7 @@ class States(Calls):
         metadata: dict[str, Any] | None = None,
         also: Sequence[NewEntry] = (),
     ) -> AgentState:
-        place = self._place(config)
-        thread = self.store.thread(place.thread_id, user=place.user)
+        place, thread = self._place(config), self.thread(config)
         kept = stored(state)
         key = await key_of(thread)
         remember(thread, seen_of(state, key))

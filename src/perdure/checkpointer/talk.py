@@ -27,7 +27,7 @@ class Talk(Calls):
         place = self._place(config)
         said = as_messages(messages, {**place.run(), **(metadata or {})})
         if said:
-            await self.store.thread(place.thread_id, user=place.user).add_messages(*said)
+            await self.thread(config).add_messages(*said)
 
     @operation
     async def alist_messages(
@@ -72,8 +72,8 @@ class Talk(Calls):
 
     @operation
     async def asearch(self, config: Config, text: str, limit: int = 50) -> list[MessageLine]:
-        """Find messages in all threads of the user that a config names, newest first."""
-        return await self.store.search(text, user=self._user(config), limit=limit)
+        """Find messages in all threads of the user that a config names, or of its thread's owner, newest first."""
+        return await self.store.search(text, user=await self._listed_user(config), limit=limit)
 
     @operation
     async def aanalytics(self, config: Config, *, topics: Topics | None = None) -> Analytics:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 from enum import Enum
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
 from perdure.core.errors import InvalidIdError, InvalidInputError
 
 MAX_ID = 512
+_RESERVED = "\x1f"  # begins the namespaces that the library makes for itself; no caller's holds a control character
 
 
 class AnyUser(Enum):
@@ -62,8 +64,33 @@ def check_id(value: object, what: str) -> str:
 
 
 def check_namespace(value: object) -> str:
-    """Return `value` if it can be a namespace, which may be empty."""
-    return "" if value == "" else check_id(value, "the namespace")
+    """Return `value` if a caller may name it as a namespace, which may be empty; reserved ones cannot be named."""
+    if value == "":
+        return ""
+    checked = check_id(value, "the namespace")
+    if any(ord(char) < 0x20 or 0x7F <= ord(char) < 0xA0 for char in checked):
+        raise InvalidIdError("the namespace", "holds a control character")
+    return checked
+
+
+class Reserved(NamedTuple):
+    """What a reserved namespace is for: "results" of tools, "cache", "subgraphs" of a thread, "memory" of graphs."""
+
+    kind: str
+    namespace: str  # the caller's, whose threads it belongs to
+    thread: str  # "" where it belongs to all of them
+
+
+def reserved_namespace(kind: str, namespace: str, thread: str = "") -> str:
+    """Where the library keeps something for a namespace of a caller: no caller can name it, and no list shows it."""
+    made = f"{_RESERVED}{kind}{_RESERVED}{namespace}{_RESERVED}{thread}"
+    return check_id(made, f"the namespace of the {kind} beside it")
+
+
+def reserved_of(namespace: str) -> Reserved | None:
+    """What a namespace is reserved for; None for one of a caller."""
+    parts = namespace.split(_RESERVED, 3)  # the id of a thread may hold anything
+    return Reserved(*parts[1:]) if len(parts) == 4 and not parts[0] else None
 
 
 def check_user(value: object) -> str:

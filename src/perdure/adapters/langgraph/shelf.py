@@ -17,15 +17,8 @@ from perdure.core.errors import InvalidInputError
 from perdure.core.identity import MAX_ID
 
 Labels = tuple[str, ...]
-APART = "\x1e"  # between a namespace of ours and `HERE`; subgraphs have another sign there, so the two never meet
-HERE = "store"
 _LABELS, _ITEMS, _BELOW, _SINCE = "namespace", "items", "below", "since"
 _READ_AGAIN = 100  # an item that is read is kept on only where that moves its end by a hundredth of its time
-
-
-def hidden(namespace: str) -> str:
-    """The namespace of the threads that keep LangGraph's long-term store; no list of threads shows them."""
-    return f"{namespace}{APART}{HERE}"
 
 
 def thread_id(labels: Labels) -> str:
