@@ -25,7 +25,7 @@ from perdure.core.errors import (
     VersionConflictError,
 )
 from perdure.core.forks import parents_first
-from perdure.core.identity import ThreadKey
+from perdure.core.identity import RESULTS, ThreadKey, callers_namespace, reserved_of
 from perdure.core.ids import IdMaker
 from perdure.core.ports import Silence
 from perdure.core.pruning import is_blank
@@ -60,7 +60,11 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """Which threads to copy; nothing said is all of them."""
+    """Which threads to copy; nothing said is all of them.
+
+    What the library keeps for them in reserved namespaces comes along: subgraphs, results of tools; with a namespace
+    also its cache and its memory of graphs.
+    """
 
     namespaces: tuple[str, ...] = ()
     user: str | None = None  # "" is nobody
@@ -98,23 +102,24 @@ async def copy_threads(
 
 async def chosen(source: Storage, choice: Choice) -> list[ThreadRow]:
     """The lines of the chosen threads, parents before their forks, which then share their past."""
-    namespaces = choice.namespaces or tuple(await source.namespaces())
     rows: list[ThreadRow] = []
-    for namespace in namespaces:
-        rows += await (_named if choice.threads else _listed)(source, namespace, choice)
+    for namespace in await source.namespaces():
+        if not choice.namespaces or callers_namespace(namespace) in choice.namespaces:
+            rows += await _chosen_in(source, namespace, choice)
     for thread_id in choice.threads:
         if not any(row.key.id == thread_id for row in rows):
             raise NotFoundError(f"thread {thread_id!r}")
     return parents_first(rows)
 
 
-async def _named(source: Storage, namespace: str, choice: Choice) -> list[ThreadRow]:
+async def _chosen_in(source: Storage, namespace: str, choice: Choice) -> list[ThreadRow]:
+    reserved = reserved_of(namespace)
+    if not choice.threads or (reserved is not None and reserved.thread in choice.threads):
+        return await all_threads(source, namespace, choice.user)
+    if reserved is not None and reserved.kind != RESULTS:
+        return []  # its ids are no threads' ids
     found = [row for thread_id in choice.threads for row in await source.find(namespace, thread_id)]
     return [row for row in found if choice.user is None or row.key.user == choice.user]
-
-
-async def _listed(source: Storage, namespace: str, choice: Choice) -> list[ThreadRow]:
-    return await all_threads(source, namespace, choice.user)
 
 
 class _Copier:

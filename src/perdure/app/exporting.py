@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from perdure.app.clock import SystemClock
-from perdure.app.copying import Choice, chosen
 from perdure.app.servers import Mode
 from perdure.checkpoints.restoring import Restorer
 from perdure.core import transfer
 from perdure.core.digest import GENESIS
 from perdure.core.errors import InvalidInputError, NotFoundError, StorageUnavailableError
+from perdure.core.forks import parents_first
 from perdure.core.identity import ThreadKey
 from perdure.core.portable import MAGIC, MAX_LINE, Contents, Listed, Packer, first_line
 from perdure.core.portable_threads import LISTS, counts_of, records_of
@@ -24,6 +24,7 @@ from perdure.core.transfer import ThreadCopy
 from perdure.storage.baton import all_laid_down
 from perdure.storage.contract import Storage
 from perdure.storage.file.disk import File, RealDisk, translated
+from perdure.storage.listing import all_threads
 from perdure.storage.permissions import PRIVATE, temporary_name
 from perdure.storage.ports import InPlace, Port, Worker
 from perdure.storage.transfer import take
@@ -93,7 +94,7 @@ async def _family(storage: Storage, key: ThreadKey) -> list[ThreadRow]:
     One whose parent was deleted is known by its log: it has the first entry that is the thread's own.
     """
     root = await _line(storage, key)
-    owned = await chosen(storage, Choice(namespaces=(key.namespace,), user=key.user))
+    owned = parents_first(await all_threads(storage, key.namespace, key.user))
     visible, first = {row.uid for row in owned}, root.parent_version + 1
     mark = await _chain(storage, key, first)
     found = {root.uid: root}

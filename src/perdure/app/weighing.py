@@ -19,6 +19,7 @@ from perdure.core.pruning import is_blank
 from perdure.core.threads import ThreadRow
 from perdure.core.weights import KindSize, StoreSizes, ThreadSizes, ThreadTotal, weigh
 from perdure.storage.contract import Storage
+from perdure.storage.listing import all_threads
 
 _PAGE = 500  # entries
 _FEW = 8  # large values at a time
@@ -90,7 +91,7 @@ async def weigh_store(
 async def _heaviest(
     storage: Storage, namespace: str | None, count: int, progress: Told | None
 ) -> tuple[ThreadTotal, ...]:
-    rows = await chosen(storage, Choice(namespaces=() if namespace is None else (namespace,)))
+    rows = await (chosen(storage, Choice()) if namespace is None else all_threads(storage, namespace, None))
     found: list[ThreadTotal] = []
     for done, row in enumerate(rows, 1):
         found.append(await _total(storage, row))

@@ -23,13 +23,12 @@ from perdure.checkpointer.pending import Pending
 from perdure.checkpointer.soon import Soon
 from perdure.checkpointer.stores import Stores
 from perdure.core.errors import AmbiguousThreadError, InvalidInputError
-from perdure.core.identity import ANY_USER, ThreadKey, check_id, reserved_namespace
+from perdure.core.identity import ANY_USER, RESULTS, ThreadKey, check_id, reserved_namespace
 from perdure.core.retention_policy import Retention
 from perdure.storage.baton import Baton
 
 T = TypeVar("T")
 log = logging.getLogger("perdure.checkpointer")
-RESULTS, CACHE = "results", "cache"  # kinds of reserved namespaces
 _OWN = (
     "namespace", "state_history_limit", "enforce_user_isolation", "max_pending_writes", "migrate", "cache_bytes",
     "clock", "telemetry",

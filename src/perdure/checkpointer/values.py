@@ -8,10 +8,10 @@ from typing import Any
 from perdure.app.store import parts_of
 from perdure.app.thread import Thread
 from perdure.checkpointer.calling import operation, twin
-from perdure.checkpointer.calls import CACHE, Calls
+from perdure.checkpointer.calls import Calls
 from perdure.checkpointer.config import Config
 from perdure.core.errors import InvalidInputError, StorageBusyError, VersionConflictError
-from perdure.core.identity import check_id
+from perdure.core.identity import CACHE, check_id
 
 _SECOND = 1_000_000
 _EVERY = 256  # versions between two sweeps

@@ -15,6 +15,7 @@ from perdure.app.opening import parse, plain_storage
 from perdure.app.options import UserIdType, given
 from perdure.app.servers import place
 from perdure.cli.places import check_there, warn_of_exposed_files
+from perdure.core.identity import check_namespace
 from perdure.storage.contract import Storage
 from perdure.storage.drive import drive
 from perdure.storage.permissions import parse_file_mode
@@ -56,7 +57,7 @@ def copy(
     target
         The address to copy to; it is set up if it is empty.
     namespace
-        Only threads of this namespace; may be given several times.
+        Only threads of this namespace, and what is kept beside them; may be given several times.
     user
         Only threads of this user; "" for those that belong to nobody.
     thread
@@ -78,7 +79,7 @@ def copy(
     check_there(source)
     origin = _storage(source, source_schema, source_user_id_type)
     goal = _storage(target, target_schema, target_user_id_type, target_file_mode)
-    choice = Choice(namespaces=namespace, user=user, threads=thread)
+    choice = Choice(namespaces=tuple(map(check_namespace, namespace)), user=user, threads=thread)
     try:
         drive(origin.setup("check"))
         drive(goal.setup())

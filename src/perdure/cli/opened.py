@@ -15,7 +15,7 @@ from perdure.app.options import given
 from perdure.cli.parameters import Server
 from perdure.cli.places import check_there, warn_of_exposed_files
 from perdure.core.errors import AmbiguousThreadError, NotFoundError
-from perdure.core.identity import ThreadKey, check_id
+from perdure.core.identity import ThreadKey, check_id, check_namespace
 from perdure.core.threads import ThreadRow
 from perdure.storage.contract import Migrate, Storage
 from perdure.storage.drive import drive
@@ -39,6 +39,7 @@ def opened(url: str, server: Server, migrate: Migrate = "check") -> Generator[St
 
 def found(storage: Storage, namespace: str, thread: str, user: str | None) -> ThreadRow:
     """The line of the only thread of this id, or of that of a user."""
+    check_namespace(namespace)
     check_id(thread, "the thread id")
     if user is not None:
         row = drive(storage.thread(ThreadKey(namespace, user, thread)))

@@ -9,6 +9,7 @@ from perdure.app.weighing import weigh_store, weigh_thread
 from perdure.checkpoints.restoring import Restorer
 from perdure.cli.opened import as_json, found, opened, telling
 from perdure.cli.parameters import ANY_SERVER, Output, Owner, Server, Untouched
+from perdure.core.identity import check_namespace
 from perdure.core.ports import Silence
 from perdure.core.weights import check_depth
 from perdure.storage.drive import drive
@@ -45,7 +46,8 @@ def sizes(
     console = Console(highlight=False)
     with opened(url, server) as storage, telling(console, output) as tell:
         if thread is None:
-            done = drive(weigh_store(storage, namespace, threads, tell))
+            named = None if namespace is None else check_namespace(namespace)
+            done = drive(weigh_store(storage, named, threads, tell))
         else:
             row = found(storage, namespace or "", thread, user)
             head = drive(Restorer(storage, Silence()).restore(row.key, row.head))

@@ -15,6 +15,7 @@ from perdure.checkpoints.repairing import Repaired, Repairer
 from perdure.checkpoints.verifying import Verifier
 from perdure.cli.opened import as_json, found, opened, telling
 from perdure.cli.parameters import ANY_SERVER, Address, Output, Server, Untouched
+from perdure.core.identity import callers_namespace, check_namespace, reserved_of
 from perdure.core.ports import Silence
 from perdure.core.verification import Damage, Report
 from perdure.sessions.checking import Lines
@@ -46,7 +47,7 @@ def verify(
     user
         Whose thread it is, or only threads of this user; "" for nobody's.
     namespace
-        Only threads of this namespace.
+        Only threads of this namespace, and what is kept beside them.
     """
     console = Console(highlight=False)
     total = Report()
@@ -85,7 +86,7 @@ def repair(
     user
         Whose thread it is, or only threads of this user; "" for nobody's.
     namespace
-        Only threads of this namespace.
+        Only threads of this namespace, and what is kept beside them.
     """
     console = Console(highlight=False)
     total = Repaired()
@@ -108,7 +109,11 @@ def _repairer(storage: Storage) -> Repairer:
 
 
 def _namespaces(storage: Storage, namespace: str | None) -> list[str]:
-    return drive(storage.namespaces()) if namespace is None else [namespace]
+    """All, or that of a caller and those reserved for it."""
+    if namespace is None:
+        return drive(storage.namespaces())
+    check_namespace(namespace)
+    return [namespace, *(each for each in drive(storage.namespaces()) if each != namespace == callers_namespace(each))]
 
 
 def _print(
@@ -129,12 +134,14 @@ def _told(report: Report, url: str) -> str:
 
 def _next(damage: Damage, url: str) -> str:
     """What to type about a damage."""
+    hidden = reserved_of(damage.namespace) is not None  # nobody can name the thread
     if damage.derived:
-        where = ["perdure", "repair", url, damage.thread_id]
+        namespace = callers_namespace(damage.namespace)
+        where = ["perdure", "repair", url, *([] if hidden else [damage.thread_id])]
         where += ["--user", damage.user] if damage.user else []
-        where += ["--namespace", damage.namespace] if damage.namespace else []
+        where += ["--namespace", namespace] if namespace else []
         return f"→ {shlex.join(where)}"
-    if damage.version is None:
+    if damage.version is None or hidden:
         return "→ restore the storage from a backup, or copy out what can still be read: perdure copy"
     named = repr(damage.thread_id) + (f", user={damage.user!r}" if damage.user else "")
     return f"→ store.thread({named}).latest() finds the newest intact point; the log itself only a backup has"

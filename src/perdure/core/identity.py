@@ -12,6 +12,7 @@ import msgspec
 from perdure.core.errors import InvalidIdError, InvalidInputError
 
 MAX_ID = 512
+RESULTS, CACHE, SUBGRAPHS, MEMORY = "results", "cache", "subgraphs", "memory"  # what namespaces are reserved for
 _RESERVED = "\x1f"  # begins the namespaces that the library makes for itself; no caller's holds a control character
 
 
@@ -74,7 +75,7 @@ def check_namespace(value: object) -> str:
 
 
 class Reserved(NamedTuple):
-    """What a reserved namespace is for: "results" of tools, "cache", "subgraphs" of a thread, "memory" of graphs."""
+    """What a reserved namespace is for: results of tools, cached values, subgraphs of a thread, memory of graphs."""
 
     kind: str
     namespace: str  # the caller's, whose threads it belongs to
@@ -91,6 +92,12 @@ def reserved_of(namespace: str) -> Reserved | None:
     """What a namespace is reserved for; None for one of a caller."""
     parts = namespace.split(_RESERVED, 3)  # the id of a thread may hold anything
     return Reserved(*parts[1:]) if len(parts) == 4 and not parts[0] else None
+
+
+def callers_namespace(namespace: str) -> str:
+    """The namespace of a caller that this is, or that it is reserved for."""
+    reserved = reserved_of(namespace)
+    return namespace if reserved is None else reserved.namespace
 
 
 def check_user(value: object) -> str:

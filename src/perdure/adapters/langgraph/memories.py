@@ -18,7 +18,7 @@ from perdure.checkpoints.requests import Request
 from perdure.core.changes import Change
 from perdure.core.codec import encode
 from perdure.core.errors import InvalidInputError, NotFoundError, StorageBusyError, VersionConflictError
-from perdure.core.identity import ThreadKey, reserved_namespace
+from perdure.core.identity import MEMORY, ThreadKey, reserved_namespace
 from perdure.core.retention_policy import Retention, policy_of
 from perdure.core.threads import NO_PATCH, ThreadPatch
 
@@ -59,7 +59,7 @@ class Memories:
 
     def __init__(self, parts: Parts, namespace: str, user: str) -> None:
         self.parts = parts
-        self.namespace = reserved_namespace("memory", namespace)
+        self.namespace = reserved_namespace(MEMORY, namespace)
         self.user = user
 
     async def get(self, labels: Labels, key: str, refresh: bool) -> Found | None:

@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 
 from perdure.core.errors import InvalidInputError
-from perdure.core.identity import ThreadKey, check_id, reserved_namespace, reserved_of
+from perdure.core.identity import SUBGRAPHS, ThreadKey, check_id, reserved_namespace, reserved_of
 
-_SUBGRAPHS = "subgraphs"
 KIND = "langgraph"  # of the checkpoints that a graph saves
 _HEX = frozenset("0123456789abcdef")
 _OTHER = "z"  # begins the name of an id that is no UUID; no hexadecimal digit
@@ -38,13 +37,13 @@ def key_of(namespace: str, user: str, thread: str, ns: str) -> ThreadKey:
     check_id(str(thread), "the thread id")
     if not ns:
         return ThreadKey(namespace, user, str(thread))
-    return ThreadKey(reserved_namespace(_SUBGRAPHS, namespace, thread), user, check_id(ns, "the checkpoint_ns"))
+    return ThreadKey(reserved_namespace(SUBGRAPHS, namespace, thread), user, check_id(ns, "the checkpoint_ns"))
 
 
 def thread_in(namespace: str, found: str) -> str | None:
     """The thread whose subgraphs have this namespace; None for any other namespace."""
     reserved = reserved_of(found)
-    return reserved.thread if reserved and (reserved.kind, reserved.namespace) == (_SUBGRAPHS, namespace) else None
+    return reserved.thread if reserved and (reserved.kind, reserved.namespace) == (SUBGRAPHS, namespace) else None
 
 
 def point_id(checkpoint: str) -> str:

@@ -8,6 +8,7 @@ from perdure.app.config.reading import Section
 from perdure.app.opening import parse
 from perdure.app.options import StorageOptions, given
 from perdure.core.errors import InvalidInputError
+from perdure.core.identity import check_namespace
 
 DEFAULT = "sqlite:///perdure.db"
 _MEMORY = ("memory", "inmemory")
@@ -108,6 +109,7 @@ def _options(section: Section) -> dict[str, Any]:
     found["file_mode"] = section.file_mode("file_mode")
     found["prepare"] = section.flag("prepare", None)  # type: ignore[arg-type]
     known = {name: value for name, value in found.items() if value is not None}
+    section.made(lambda: check_namespace(known.get("namespace", "")), "", section.place_of("namespace"))
     return known | _call_timeout(section)
 
 
