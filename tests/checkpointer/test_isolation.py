@@ -1,8 +1,10 @@
-"""Two users: whatever one of them asks for, nothing of the other's comes back, and what is refused looks absent."""
+"""Whatever one user asks for, nothing of another's comes back, and what is refused looks absent."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import itertools
 import re
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -12,10 +14,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from perdure.checkpointer import AgentState, BaseCheckpointer, Message, ThreadInfo
 from perdure.errors import PerdureError
-from tests.checkpointer.places import made, said
+from tests.checkpointer.isolation import PLAYS, THREADS, World, play
+from tests.checkpointer.places import Face, made, said
+from tests.checkpoints.places import PLACES, Place
 from tests.faults.watching import watched
 
 SECRET = "swordfish"
@@ -23,8 +29,6 @@ MALLORY = "mallory"
 FOREIGN = {
     "asetup": "has no config", "aflush": "has no config", "arelease": "has no config",
     "awarm": "is for trusted code, and answers with a number",
-    "aput_cache_value": "a namespace is the code's, not a user's", "aget_cache_value": "the same",
-    "aclear_cache_value": "the same", "alist_cache_keys": "the same",
 }  # fmt: skip
 
 
@@ -75,12 +79,18 @@ ATTACKS: list[tuple[str, Attack]] = [
     ("aput_thread", lambda c, m, n: c.aput_thread(m, ThreadInfo(thread_id=n.thread, user_id="alice"))),
     ("aclean_thread", lambda c, m, n: c.aclean_thread(m)),
     ("aget_tool_result", lambda c, m, n: c.aget_tool_result(m, n.call)),
+    ("aget_cache_value", lambda c, m, n: c.aget_cache_value("cache-hers", "key-hers", config=m)),
+    ("aget_cache_value", lambda c, m, n: c.aget_cache_value("cache-hers", "key-hers")),
+    ("aclear_cache_value", lambda c, m, n: c.aclear_cache_value("cache-hers", "key-hers", config=m)),
+    ("alist_cache_keys", lambda c, m, n: c.alist_cache_keys("cache-hers", config=m)),
     ("arepair_history", lambda c, m, n: c.arepair_history(m)),
 ]  # fmt: skip
 # These make a thread of one's own, whatever others call theirs.
 WRITES: list[tuple[str, Attack]] = [
     ("aput_messages", lambda c, m, n: c.aput_messages(m, said(*n.messages))),
     ("aput_tool_result", lambda c, m, n: c.aput_tool_result(m, n.call, "mine")),
+    ("aput_cache_value", lambda c, m, n: c.aput_cache_value("cache-hers", "key-hers", "mine", config=m)),
+    ("aput_cache_value", lambda c, m, n: c.aput_cache_value("cache-hers", "key-hers", "mine")),
     ("aput_state", lambda c, m, n: c.aput_state(m, AgentState(context_summary="mine"))),
     ("aput_checkpoint", lambda c, m, n: c.aput_checkpoint(m, AgentState(), said(*n.messages))),
     ("arepair_conversation", lambda c, m, n: c.arepair_conversation(m)),
@@ -108,6 +118,7 @@ async def filled(checkpointer: BaseCheckpointer) -> Names:
     )
     await checkpointer.aput_thread(config, info)
     await checkpointer.aput_tool_result(config, "call-hers", SECRET)
+    await checkpointer.aput_cache_value("cache-hers", "key-hers", SECRET, config=config)
     await checkpointer.thread(config).tag("@-1", "golden")
     new, old = await checkpointer.alist_states(config)
     return Names(
@@ -129,6 +140,7 @@ async def everything(checkpointer: BaseCheckpointer) -> Any:
         await checkpointer.alist_messages(config),
         await checkpointer.aget_thread(config),
         await checkpointer.aget_tool_result(config, "call-hers"),
+        await checkpointer.aget_cache_value("cache-hers", "key-hers", config=config),
         await checkpointer.alist_threads({"user_id": "alice"}),
         await checkpointer.aanalytics({"user_id": "alice"}),
     )
@@ -202,3 +214,37 @@ async def test_every_statement_names_the_user(tmp_path: Path, monkeypatch: pytes
     for statement in reads:
         keys = set(re.findall(r"name_key = x'(\w+)'", statement.lower()))
         assert "user_id = 'mallory'" in statement or (keys and not keys & hers), statement
+
+
+_NUMBERS = itertools.count()  # no two examples share a namespace
+_MOVES = st.lists(
+    st.tuples(*(st.integers(0, len(each) - 1) for each in (PLAYS, THREADS, THREADS))), min_size=20, max_size=60
+)
+_EXAMPLES = {"memory": 60, "sqlite": 20, "file": 12}
+
+
+@pytest.mark.parametrize("isolated", [True, False], ids=["enforced", "trusted"])
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("kind", PLACES)
+def test_each_caller_sees_exactly_what_is_its_own(kind: str, mode: str, isolated: bool, tmp_path: Path) -> None:
+    """Without a user a config is refused where isolation is enforced; else it means the only thread of its id."""
+    place = PLACES[kind](tmp_path)
+
+    @settings(max_examples=_EXAMPLES.get(kind, 5))
+    @given(_MOVES)
+    def played(moves: list[tuple[int, int, int]]) -> None:
+        asyncio.run(_played(place, mode, isolated, moves))
+
+    played()
+
+
+async def _played(place: Place, mode: str, isolated: bool, moves: list[tuple[int, int, int]]) -> None:
+    url, options = place
+    one = BaseCheckpointer(url, namespace=f"tenant{next(_NUMBERS)}", enforce_user_isolation=isolated, **options)
+    face = Face(one, sync=mode == "sync")
+    try:
+        world = World(face, isolated)
+        for number, thread, other in moves:
+            await play(world, number, THREADS[thread], THREADS[other])
+    finally:
+        await face.release()
