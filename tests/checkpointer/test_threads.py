@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from perdure import ANY_USER
 from perdure.checkpointer import AgentState, InMemoryCheckpointer, ThreadInfo
 from perdure.errors import AmbiguousThreadError, InvalidIdError, InvalidInputError
 from perdure.testing.clock import ManualClock
@@ -92,10 +93,40 @@ async def test_trusted_code_finds_the_only_thread_of_an_id(face: Face) -> None:
     assert (await face.get_state(ALICE)).context_summary == "hers"
 
 
+async def test_a_thread_id_alone_lists_and_searches_the_threads_of_its_owner() -> None:
+    checkpointer = InMemoryCheckpointer(user_id_type="int")
+    for user, thread in ((0, "t"), (0, "more"), (7, "his"), (None, "nobodys")):
+        config = {"thread_id": thread, "user_id": user}
+        await checkpointer.aput_messages(config, said("hello", f"of {user}"))
+    for thread, found in {"t": ["more", "t"], "his": ["his"], "nobodys": ["nobodys"], "none": ["nobodys"]}.items():
+        config = {"thread_id": thread}
+        assert [each.thread_id for each in await checkpointer.alist_threads(config)] == found
+        assert [each.thread_id for each in await checkpointer.asearch(config, "hello")] == found
+    assert len(await checkpointer.asearch({}, "hello")) == 4
+
+
+async def test_any_user_in_a_config_is_trusted_code_and_refused_where_isolation_is_enforced() -> None:
+    checkpointer = InMemoryCheckpointer()
+    await checkpointer.aput_state(ALICE, AgentState(context_summary="hers"))
+    config = {"thread_id": "t", "user_id": ANY_USER}
+    assert (await checkpointer.aget_state(config)).context_summary == "hers"
+    for kind in ("string", "int"):
+        enforced = InMemoryCheckpointer(enforce_user_isolation=True, user_id_type=kind)
+        with pytest.raises(InvalidInputError, match="needs a user_id"):
+            await enforced.aget_state(config)
+
+
 async def test_isolation_asks_every_config_for_its_user() -> None:
     """N2: `enforce_user_isolation`."""
     checkpointer = InMemoryCheckpointer(enforce_user_isolation=True)
     for work in (
+        checkpointer.aput_state({"thread_id": "t"}, AgentState()),
+        checkpointer.aput_messages({"thread_id": "t"}, said("x")),
+        checkpointer.aget_tool_result({"thread_id": "t", "user_id": ""}, "call"),
+        checkpointer.aput_tool_result({"thread_id": "t"}, "call", 1),
+        checkpointer.aget_cache_value("n", "k", config={"thread_id": "t"}),
+        checkpointer.aclean_thread({"thread_id": "t"}),
+        checkpointer.alist_threads({"thread_id": "t"}),
         checkpointer.aget_state({"thread_id": "t"}),
         checkpointer.alist_threads(),
         checkpointer.asearch({}, "x"),

@@ -132,7 +132,8 @@ class Calls:
         named = self._user(config)
         if named is not None or config.get("thread_id") is None:
             return named
-        return parts_of(self.store).users.shown(await self._owner(config)) or ""
+        owner = parts_of(self.store).users.shown(await self._owner(config))
+        return "" if owner is None else owner
 
     def _beside(self, kind: str, owner: str, id: str) -> Thread:
         """A thread of a user where no list shows it and no caller can name it."""
