@@ -79,7 +79,7 @@ def test_every_key_arrives() -> None:
         webhooks=(
             Webhook(
                 url="https://hooks.example.com/approvals", secret="s3cret", headers={"X-Team": "agents"},
-                template="{ask}", timeout=4, attempts=5, first_wait=0.5, longest_wait=8,
+                template="{ask}", timeout=4, allow_private=False, attempts=5, first_wait=0.5, longest_wait=8,
             ),
         ),
     )  # fmt: skip

@@ -43,5 +43,6 @@ notifications:
     headers: {X-Team: agents}
     template: "{ask}"
     timeout: 4
+    allow_private: false
     retry: {attempts: 5, initial: 0.5, max: 8}
 """

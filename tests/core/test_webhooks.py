@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.core.deliveries import Sent, answered, is_public, next_try
+from perdure.core.deliveries import Sent, answered, next_try
 from perdure.core.errors import InvalidWebhookError
 from perdure.core.signatures import keys_of, signed
 from perdure.core.webhooks import LONGEST_ARGS, Notice, Webhook, body_of, delivery_id
@@ -166,22 +166,6 @@ def test_only_success_and_gone_are_the_end() -> None:
     assert {code for code, end in ends.items() if end == "delivered"} == {code for code in ends if code < 300}
     assert [code for code, end in ends.items() if end == "given up"] == [410]
     assert [bool(Sent(outcome=end)) for end in ("delivered", "retry", "given up")] == [True, False, False]
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "127.0.0.1", "10.0.0.1", "169.254.169.254", "0.0.0.0", "::1", "::", "fe80::1", "fc00::1", "::ffff:127.0.0.1",
-        "64:ff9b::7f00:1", "2002:7f00:1::", "224.0.0.1", "ff02::1", "100.64.0.1", "192.168.1.1", "fec0::1", "x", "",
-        "fe80::1%eth0", "127.1",
-    ],
-)  # fmt: skip
-def test_addresses_that_not_everybody_can_reach_are_private(address: str) -> None:
-    assert not is_public(address)
-
-
-def test_other_addresses_are_public() -> None:
-    assert all(map(is_public, ("93.184.215.14", "2606:2800:21f::1", "::ffff:93.184.215.14")))
 
 
 def delivery(secret: Any = SECRET, body: bytes = b"{}") -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What becomes of a delivery: the rules for answers, waits and addresses."""
+"""What becomes of a delivery: the rules for answers and waits."""
 
 from __future__ import annotations
 
@@ -68,28 +68,6 @@ def unanswered(webhook: Webhook, reason: str) -> Sent:
 def refused(webhook: Webhook, reason: str) -> Sent:
     """Nothing was sent, and nothing will be."""
     return Sent(outcome="given up", reason=f"{webhook.place}: {reason}")
-
-
-def is_public(address: str) -> bool:
-    """Whether anybody could reach an IP address: not this machine, its network, or what a gateway maps to them."""
-    import ipaddress
-
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    if isinstance(found, ipaddress.IPv6Address):
-        inner = found.ipv4_mapped or found.sixtofour or _nat64(found)
-        if inner is not None:
-            return is_public(str(inner))
-    return found.is_global and not found.is_multicast and not getattr(found, "is_site_local", False)
-
-
-def _nat64(address: object) -> object:
-    import ipaddress
-
-    packed = ipaddress.IPv6Address(str(address)).packed
-    return ipaddress.IPv4Address(packed[12:]) if packed[:12] == b"\x00\x64\xff\x9b" + bytes(8) else None
 
 
 def _asked(webhook: Webhook, text: str | None, now: int) -> float | None:

@@ -201,6 +201,8 @@ def _faults(hook: Webhook) -> Iterator[str]:
         yield "link must be an address with {token} in it"
     if type(hook.attempts) is not int or hook.attempts < 1:
         yield f"attempts must be an int from 1 on, not {hook.attempts!r}"
+    if type(hook.allow_private) is not bool:
+        yield f"allow_private must be True or False, not {hook.allow_private!r}"
     for name, least in (("first_wait", 0.0), ("longest_wait", 0.0), ("timeout", 0.001)):
         seconds = getattr(hook, name)
         if type(seconds) not in (int, float) or not least <= seconds < 1e6:

@@ -7,8 +7,9 @@ from base64 import b64encode
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perdure.core.deliveries import Sent, answered, is_public, next_try, refused, unanswered
+from perdure.core.deliveries import Sent, answered, next_try, refused, unanswered
 from perdure.core.errors import MissingExtraError
+from perdure.core.public_addresses import is_public
 from perdure.core.signatures import keys_of, signed
 from perdure.core.webhooks import Notice, Webhook, body_of
 

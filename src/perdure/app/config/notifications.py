@@ -44,6 +44,7 @@ def _webhook(section: Section) -> Webhook | None:
     rest: dict[str, Any] = {name: section.text(name) for name in ("secret", "template", "link")}
     rest["headers"] = section.pairs("headers")
     rest["timeout"] = section.seconds("timeout", 10.0)
+    rest["allow_private"] = section.flag("allow_private", True)
     section.close()
     if not section.has("url"):
         section.page.problem(section.place, "a url is missing: every notification needs one")
