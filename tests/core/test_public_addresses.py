@@ -8,8 +8,8 @@ import pytest
 
 from perdure.core.public_addresses import is_public
 
-# https://www.iana.org/assignments/iana-ipv4-special-registry: the block, and whether it is globally reachable (None where
-# the registry says "N/A").
+# https://www.iana.org/assignments/iana-ipv4-special-registry: the block, and whether it is globally reachable; None
+# where the registry says "N/A".
 IPV4_REGISTRY: dict[str, bool | None] = {
     "0.0.0.0/8": False, "0.0.0.0/32": False, "10.0.0.0/8": False, "100.64.0.0/10": False, "127.0.0.0/8": False,
     "169.254.0.0/16": False, "172.16.0.0/12": False, "192.0.0.0/24": False, "192.0.0.0/29": False,
@@ -78,7 +78,7 @@ def test_tunnels_and_translations_of_local_networks_are_private_whatever_is_in_t
 @pytest.mark.parametrize(
     "text",
     ["", "x", "127.1", "2130706433", "0x7f.0.0.1", "0177.0.0.1", "010.8.8.8", "8.8.8.8 ", "8.8.8.8/32", "8.8.8.8%1",
-     "fe80::1%eth0", "2606:4700:4700::1111%eth0", "[2606:4700:4700::1111]", "8.8.8", "1.1.1.1\n", "１.1.1.1"],
+     "fe80::1%eth0", "2606:4700:4700::1111%eth0", "[2606:4700:4700::1111]", "8.8.8", "1.1.1.1\n", "\uff11.1.1.1"],
 )  # fmt: skip
 def test_what_is_no_plain_address_is_not_public(text: str) -> None:
     assert not is_public(text)

@@ -34,13 +34,13 @@ OK = status(200)
 class Receiver:
     """Gives each connection the next answer, the last one again and again, and remembers what came."""
 
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self, *answers: Answer, host: str = "127.0.0.1", port: int = 0) -> None:
         self.requests: list[Request] = []
         self.ended = threading.Event()  # lets go of answers that wait
         self._answers = list(answers)
-        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._listening = socket.create_server((host, port))
         self.port: int = self._listening.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}/hook"
+        self.url = f"http://{host}:{self.port}/hook"
 
     def serve(self) -> None:
         while not self.ended.is_set():
@@ -64,8 +64,8 @@ class Receiver:
 
 
 @contextmanager
-def receiving(*answers: Answer) -> Iterator[Receiver]:
-    receiver = Receiver(*answers)
+def receiving(*answers: Answer, host: str = "127.0.0.1", port: int = 0) -> Iterator[Receiver]:
+    receiver = Receiver(*answers, host=host, port=port)
     serving = threading.Thread(target=receiver.serve)
     serving.start()
     try:

@@ -20,8 +20,9 @@ LONGEST_VALUE = 10_000  # characters of a value in a template
 _LONGEST_URL = 8192
 _DEEPEST = 32  # levels of a template
 _URL = re.compile(
-    r"(?P<scheme>https?)://(?:(?P<user>[^/?#@\s\\]*)@)?(?P<host>\[[0-9A-Fa-f:.]+\]|[^/?#@:\[\]\s\\]+)"
-    r"(?::(?P<port>[0-9]{1,5}))?(?P<rest>[/?#][^\s\\]*)?",
+    r"(?P<scheme>https?)://(?:(?P<user>[^/?#@\s\\\x00-\x1f\x7f]*)@)?"
+    r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^/?#@:\[\]\s\\\x00-\x1f\x7f]+)"
+    r"(?::(?P<port>[0-9]{1,5}))?(?P<rest>[/?#][^\s\\\x00-\x1f\x7f]*)?",
     re.IGNORECASE,
 )
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
