@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, TypeVar
 
-from perdure.core.errors import InvalidInputError, MissingExtraError
+from perdure.core.errors import InvalidInputError
+from perdure.core.extras import check_releases, missing
 from perdure.runtime.run import Run
 from perdure.sync.run import Run as SyncRun
 
@@ -15,7 +16,8 @@ try:
     from openai.types.chat import ChatCompletion, ChatCompletionChunk
     from openai.types.responses import Response
 except ImportError as exc:
-    raise MissingExtraError("perdure.adapters.openai", "openai-sdk") from exc
+    raise missing("perdure.adapters.openai", "openai-sdk") from exc
+check_releases("perdure.adapters.openai", "openai-sdk")
 
 C = TypeVar("C", AsyncOpenAI, OpenAI)
 # Sent and not recorded: they may hold keys, and say nothing about what the model saw.

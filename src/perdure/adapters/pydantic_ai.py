@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from perdure.core.errors import MissingExtraError
+from perdure.core.extras import check_releases, missing
 from perdure.runtime.agents.conversation import shown_to_model
 from perdure.runtime.agents.model import Reply, Said, ToolCall, ToolSchema, Usage
 from perdure.runtime.agents.openai_wire import arguments_of
@@ -28,7 +28,8 @@ try:
     from pydantic_ai.models import Model, ModelRequestParameters, infer_model
     from pydantic_ai.tools import ToolDefinition
 except ImportError as exc:
-    raise MissingExtraError("perdure.adapters.pydantic_ai", "pydantic-ai") from exc
+    raise missing("perdure.adapters.pydantic_ai", "pydantic-ai") from exc
+check_releases("perdure.adapters.pydantic_ai", "pydantic-ai")
 
 
 class PydanticAIModel:

@@ -7,7 +7,8 @@ import sys
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from perdure.core.errors import AmbiguousThreadError, MissingExtraError, PerdureError
+from perdure.core.errors import AmbiguousThreadError, PerdureError
+from perdure.core.extras import missing
 
 USAGE_ERROR = 2
 _ABOVE = """\
@@ -97,15 +98,15 @@ def help_text() -> str:
 def _run(given: list[str]) -> int:
     try:
         parser = import_module("perdure.cli.parser")
-    except ModuleNotFoundError as exc:
+    except ImportError as exc:
         raise _missing(exc) from exc
     return parser.run(given)
 
 
-def _missing(exc: ModuleNotFoundError) -> Exception:
-    """The advice to install the extra, if one of its packages is what is missing."""
+def _missing(exc: ImportError) -> Exception:
+    """The advice to install the extra, if one of its packages is missing or too old."""
     absent = (exc.name or "").split(".")[0]
-    return MissingExtraError("the command line", "cli") if absent in ("cyclopts", "rich") else exc
+    return missing("the command line", "cli") if absent in ("cyclopts", "rich") else exc
 
 
 def _fail(exc: Any, code: int) -> None:

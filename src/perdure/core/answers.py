@@ -10,7 +10,8 @@ from typing import Any, Literal, get_origin
 
 import msgspec
 
-from perdure.core.errors import InvalidInputError, MissingExtraError
+from perdure.core.errors import InvalidInputError
+from perdure.core.extras import check_releases, missing
 
 AnswerKind = Literal["approval", "choice", "text", "form", "external"]
 _KINDS: tuple[AnswerKind, ...] = ("approval", "text", "external")
@@ -147,7 +148,8 @@ def _validator(schema: Mapping[str, Any]) -> Any:
     try:
         from jsonschema.validators import Draft202012Validator, validator_for
     except ImportError as exc:
-        raise MissingExtraError("a form as the answer of a pause", "forms") from exc
+        raise missing("a form as the answer of a pause", "forms") from exc
+    check_releases("a form as the answer of a pause", "forms")
     return validator_for(schema, default=Draft202012Validator)
 
 

@@ -63,7 +63,7 @@ PerdureError
 │   ├── SchemaOutdatedError      it needs a migration that migrate="check" does not run
 │   ├── SchemaTooNewError        it was written by a newer release that this one must not touch
 │   └── NotAStorageError         there is something else at this address
-├── MissingExtraError            an optional part is not installed; the command to install it is named
+├── MissingExtraError            an optional part is not installed or too old; the command to install it is named
 ├── StorageMethodMissingError    a CheckpointStorage of your own lacks a method that is needed; it is named
 └── SuspendedError               a synchronous call met code that waits; a defect in a storage port
 """
@@ -648,11 +648,22 @@ class NotAStorageError(StorageError):
 
 
 class MissingExtraError(PerdureError, ImportError):
-    """An optional part is not installed."""
+    """An optional part is not installed, or is too old.
 
-    def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs an optional part: pip install 'perdure[{extra}]'")
+    `package`, `installed` and `oldest` name the one that is too old, its release, and the oldest that works; they are
+    empty if nothing is installed.
+    """
+
+    def __init__(self, what: str, extra: str, *, package: str = "", installed: str = "", oldest: str = "") -> None:
+        told = f"{what} needs an optional part: pip install 'perdure[{extra}]'"
+        if package:
+            told = f"{what} needs {package} {oldest} or newer, but {installed} is installed: "
+            told += f"pip install -U 'perdure[{extra}]'"
+        super().__init__(told)
         self.extra = extra
+        self.package = package
+        self.installed = installed
+        self.oldest = oldest
 
 
 class StorageMethodMissingError(PerdureError, NotImplementedError):

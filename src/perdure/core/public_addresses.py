@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
-# Everything in IANA's IPv4 special-purpose registry, also what it calls globally reachable (AS112, anycast of protocols):
-# no receiver is there. Multicast and reserved addresses are in registries of their own.
+# Everything in IANA's IPv4 special-purpose registry, also what it calls globally reachable (AS112, anycast of
+# protocols): no receiver is there. Multicast and reserved addresses are in registries of their own.
 _IPV4_SPECIAL = (
     "0.0.0.0/8",  # this host on this network
     "10.0.0.0/8",  # private

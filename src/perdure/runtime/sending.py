@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.core.deliveries import Sent, answered, next_try, refused, unanswered
-from perdure.core.errors import MissingExtraError
+from perdure.core.extras import check_releases, missing
 from perdure.core.public_addresses import is_public
 from perdure.core.signatures import keys_of, signed
 from perdure.core.webhooks import Notice, Webhook, body_of
@@ -94,7 +94,8 @@ def _client() -> Any:
     try:
         import httpx
     except ImportError as exc:
-        raise MissingExtraError("a webhook", "webhooks") from exc
+        raise missing("a webhook", "webhooks") from exc
+    check_releases("a webhook", "webhooks")
     return httpx
 
 

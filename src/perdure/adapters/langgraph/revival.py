@@ -18,7 +18,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from perdure.adapters.langgraph.places import Place
 from perdure.adapters.langgraph.types import Opaque
-from perdure.core.errors import InvalidInputError, UnsupportedValueError
+from perdure.core.errors import UnsupportedValueError
 from perdure.core.registry import REGISTRY
 from perdure.core.steps import Path, show
 
@@ -38,14 +38,10 @@ def known_names() -> set[tuple[str, str]]:
 def serializer() -> JsonPlusSerializer:
     """LangGraph's serializer, limited to what is known here."""
     names = known_names()
-    try:
-        return JsonPlusSerializer(
-            allowed_msgpack_modules=tuple(names),
-            allowed_json_modules=[(*module.split("."), name) for module, name in names],
-        )
-    except TypeError as exc:
-        advice = "update it: pip install -U langgraph-checkpoint"
-        raise InvalidInputError(f"this release of langgraph-checkpoint cannot limit what it builds; {advice}") from exc
+    return JsonPlusSerializer(
+        allowed_msgpack_modules=tuple(names),
+        allowed_json_modules=[(*module.split("."), name) for module, name in names],
+    )
 
 
 class Foreign(Exception):

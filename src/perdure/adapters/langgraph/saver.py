@@ -7,9 +7,11 @@ import copy
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from typing import Any, Self
 
-from perdure.core.errors import InvalidInputError, MissingExtraError
+from perdure.core.errors import InvalidInputError
+from perdure.core.extras import check_releases, missing
 
 try:
+    check_releases("perdure.adapters.langgraph", "langgraph")
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import (
         BaseCheckpointSaver,
@@ -22,7 +24,7 @@ try:
     )
     from langgraph.checkpoint.serde.base import maybe_add_typed_methods
 except ImportError as exc:
-    raise MissingExtraError("perdure.adapters.langgraph", "langgraph") from exc
+    raise missing("perdure.adapters.langgraph", "langgraph") from exc
 
 from perdure import sync
 from perdure.adapters.langgraph import graphs, listing, types, upkeep

@@ -9,7 +9,8 @@ from functools import partial
 from math import isfinite
 from typing import Any, Self
 
-from perdure.core.errors import InvalidInputError, MissingExtraError
+from perdure.core.errors import InvalidInputError
+from perdure.core.extras import missing
 
 try:
     from langgraph.store.base import (
@@ -26,7 +27,7 @@ try:
         TTLConfig,
     )
 except ImportError as exc:
-    raise MissingExtraError("perdure.adapters.langgraph", "langgraph") from exc
+    raise missing("perdure.adapters.langgraph", "langgraph") from exc
 
 from perdure import sync
 from perdure.adapters.langgraph import types as classes

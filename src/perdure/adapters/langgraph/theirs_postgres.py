@@ -14,7 +14,8 @@ from perdure.adapters.langgraph.places import Place
 from perdure.adapters.langgraph.theirs import Pending, Spot, Theirs, in_order
 from perdure.adapters.langgraph.types import Opaque
 from perdure.app.servers import place as shown
-from perdure.core.errors import MissingExtraError, NotAStorageError, StorageUnavailableError
+from perdure.core.errors import NotAStorageError, StorageUnavailableError
+from perdure.core.extras import check_releases, missing
 
 TASKS = "__pregel_tasks"  # the channel of what is sent to tasks of the next step
 _SINCE = 4  # the version of checkpoints that have it among their values
@@ -56,7 +57,8 @@ class PostgresSource:
         try:
             import psycopg
         except ImportError as exc:
-            raise MissingExtraError("reading PostgreSQL", "postgres") from exc
+            raise missing("reading PostgreSQL", "postgres") from exc
+        check_releases("reading PostgreSQL", "postgres")
         with _said(shown(url)):
             db = psycopg.connect(url, autocommit=True, application_name="perdure import")
         try:

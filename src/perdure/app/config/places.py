@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from perdure.app.config.scalars import Unset, scalar, substituted
-from perdure.core.errors import InvalidConfigError, MissingExtraError
+from perdure.core.errors import InvalidConfigError
+from perdure.core.extras import check_releases, missing
 
 _MOST_BYTES = 256 * 1024  # the parser is slow, and settings are short
 _MOST_NODES = 20_000  # with those that aliases repeat: ten lines of them can mean a billion
@@ -97,7 +98,8 @@ def _composed(page: Page, text: str) -> Any:
     try:
         from ruamel.yaml import YAML
     except ModuleNotFoundError as exc:
-        raise MissingExtraError("a file of settings", "config") from exc
+        raise missing("a file of settings", "config") from exc
+    check_releases("a file of settings", "config")
     with _told(page, text):
         deep = _too_deep(YAML(typ="safe", pure=True).parse(text))
     if deep is not None:

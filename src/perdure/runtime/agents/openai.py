@@ -11,8 +11,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from perdure.core.errors import InvalidInputError, MissingExtraError, ModelError, ModelRefusedError
+from perdure.core.errors import InvalidInputError, ModelError, ModelRefusedError
 from perdure.core.errors import ModelUnavailableError as Unavailable
+from perdure.core.extras import check_releases, missing
 from perdure.runtime.agents.model import Reply, Said, ToolSchema
 from perdure.runtime.agents.openai_wire import Pieces, reply_of, request_of
 
@@ -144,7 +145,8 @@ class OpenAICompatible:
         try:
             import stamina
         except ImportError as exc:
-            raise MissingExtraError("OpenAICompatible", "openai") from exc
+            raise missing("OpenAICompatible", "openai") from exc
+        check_releases("OpenAICompatible", "openai")
         return stamina.retry_context(
             on=_again, attempts=self._attempts, timeout=None, wait_initial=self._wait, wait_jitter=self._wait
         )
@@ -154,7 +156,8 @@ class OpenAICompatible:
         try:
             import httpx
         except ImportError as exc:
-            raise MissingExtraError("OpenAICompatible", "openai") from exc
+            raise missing("OpenAICompatible", "openai") from exc
+        check_releases("OpenAICompatible", "openai")
         return httpx
 
     @cached_property

@@ -13,7 +13,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, Protocol, TypeVar
 
-from perdure.core.errors import MissingExtraError, StorageError
+from perdure.core.errors import StorageError
+from perdure.core.extras import check_releases, missing
 from perdure.core.ports import Telemetry
 from perdure.storage.baton import Baton
 from perdure.storage.hot.address import check_address, unusable
@@ -233,7 +234,8 @@ def _connected(url: str, timeout: float) -> Any:
         from redis.backoff import NoBackoff
         from redis.retry import Retry
     except ImportError as exc:
-        raise MissingExtraError("the hot layer", "redis") from exc
+        raise missing("the hot layer", "redis") from exc
+    check_releases("the hot layer", "redis")
 
     def made(url: str) -> Any:
         retry = Retry(NoBackoff(), 0)  # the client's own are ten, and stall a caller for seconds

@@ -81,7 +81,7 @@ def of_connecting(place: str, exc: Exception) -> BaseException:
     if isinstance(exc, TimeoutError) and _code(exc) is None:
         return ServerGone(place, "the server does not answer")
     if isinstance(exc, RuntimeError) and "cryptography" in str(exc):  # what this way of logging in needs
-        hint = "add ?ssl_mode=required to the address, or pip install 'perdure[encryption]'"
+        hint = "add ?ssl_mode=required to the address, or pip install 'PyMySQL[rsa]'"
         return StorageUnavailableError(place, f"{exc}; {hint}")
     return of_driver(place, exc)
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple, Protocol
 
-from perdure.core.errors import MissingExtraError
+from perdure.core.extras import check_releases, missing
 from perdure.storage.mysql.address import Address
 from perdure.storage.mysql.errors import TooLargeError, cause, in_step, of_connecting, of_driver
 from perdure.storage.ports import loop_limit
@@ -158,7 +158,8 @@ def in_place_driver() -> Any:
     try:
         import pymysql
     except ImportError as exc:
-        raise MissingExtraError("mysql://", "mysql") from exc
+        raise missing("mysql://", "mysql") from exc
+    check_releases("mysql://", "mysql")
     return pymysql
 
 
@@ -168,7 +169,8 @@ def loop_driver() -> Any:
         import asyncmy
         import asyncmy.converters  # pyright: ignore[reportUnusedImport]
     except ImportError as exc:
-        raise MissingExtraError("mysql://", "mysql") from exc
+        raise missing("mysql://", "mysql") from exc
+    check_releases("mysql://", "mysql")
     return asyncmy
 
 

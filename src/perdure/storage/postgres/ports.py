@@ -11,7 +11,8 @@ from contextlib import suppress
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
-from perdure.core.errors import InvalidInputError, MissingExtraError
+from perdure.core.errors import InvalidInputError
+from perdure.core.extras import check_releases, missing
 from perdure.storage.ports import pause_in_place, pause_on_loop
 from perdure.storage.postgres.kept import Kept
 from perdure.storage.postgres.limits import limit, unlimit
@@ -89,7 +90,8 @@ def driver() -> Any:
         import psycopg
         import psycopg_pool  # noqa: F401  # pyright: ignore[reportUnusedImport]
     except ImportError as exc:
-        raise MissingExtraError("postgresql://", "postgres") from exc
+        raise missing("postgresql://", "postgres") from exc
+    check_releases("postgresql://", "postgres")
     return psycopg
 
 
