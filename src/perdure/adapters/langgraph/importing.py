@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
@@ -15,9 +16,9 @@ from perdure.adapters.langgraph.places import Place
 from perdure.adapters.langgraph.reports import Brought, Count, Outcome, Progress, Report, Tally
 from perdure.adapters.langgraph.revival import Reviver, serializer
 from perdure.adapters.langgraph.saver import PerdureSaver
-from perdure.adapters.langgraph.theirs import Source, Spot
+from perdure.adapters.langgraph.theirs import Source, Spot, Unreadable
 from perdure.app.store import Perdure
-from perdure.core.errors import ConflictError, InvalidInputError, NotFoundError
+from perdure.core.errors import ConflictError, DamagedError, InvalidInputError, NotFoundError, StorageUnavailableError
 from perdure.core.registry import REGISTRY
 
 Run = Callable[[Any], Any]  # does something with a keeper
@@ -30,6 +31,9 @@ def import_from(
     threads: Iterable[str] | None = None,
     types: Sequence[Any] = (),
     opaque: bool = False,
+    max_rows: int = 1_000_000,
+    max_bytes: int = 64 << 20,
+    max_seconds: float = 600.0,
     progress: Progress | None = None,
 ) -> Report:
     """Bring threads of LangGraph's SqliteSaver (a file) or PostgresSaver (an address) into a store.
@@ -39,12 +43,20 @@ def import_from(
     another history here, or a value that cannot be kept, is refused with the reason, and the others go on. `types` are
     classes whose objects may be built, beside LangChain's and LangGraph's; with `opaque`, a value with any other is
     kept as the bytes it was. `progress` is called with the number of checkpoints that are done, and of all.
+
+    The database may be hostile: nothing in it is run or imported, and a thread that cannot be read is refused with the
+    reason, as is one with more than `max_rows` checkpoints, with one of more than `max_bytes`, or one that takes longer
+    than `max_seconds`; an import that is repeated goes on where that one ended. Raises `StorageDamagedError` when not
+    even the list of threads can be read within these bounds.
     """
+    bounds = theirs.Bounds(max_rows=max_rows, max_bytes=max_bytes, max_seconds=max_seconds)
     saver = saver_on(target)
     allow_all(types)
-    with theirs.opened(source) as there:
+    with theirs.opened(source, bounds) as there:
+        there.limits.start()
         spots = chosen(there.spots(), threads, there.place)
-        return Importer(there, saver._sides.run, opaque=opaque, values=saver._values).bring(spots, progress)
+        unnamed = there.unnamed if threads is None else 0
+        return Importer(there, saver._sides.run, opaque=opaque, values=saver._values).bring(spots, progress, unnamed)
 
 
 def saver_on(target: PerdureSaver | Perdure | sync.Perdure) -> PerdureSaver:
@@ -81,19 +93,29 @@ class Importer:
         self._values = values
         self._serde = serializer()
 
-    def bring(self, spots: list[Spot], progress: Progress | None) -> Report:
+    def bring(self, spots: list[Spot], progress: Progress | None, unnamed: int = 0) -> Report:
         """Bring what stands at these spots, thread by thread."""
         count = Count(sum(spot.count for spot in spots), progress)
         names = list(dict.fromkeys(spot.thread for spot in spots))
         done = [self._thread(name, list(each), count) for name, each in groupby(spots, lambda spot: spot.thread)]
         return Report(
-            threads=tuple(done),
-            source_bytes=self._source.weight(names),
+            threads=(*done, *_unnamed(unnamed)),
+            source_bytes=self._weight(names),
             target_bytes=self._run(lambda keeper: keeping.weight(keeper, names)),
         )
 
+    def _weight(self, names: list[str]) -> int:
+        """The bytes of what can be read."""
+        total = 0
+        self._source.limits.start()
+        for name in names:
+            with suppress(DamagedError, StorageUnavailableError):
+                total += self._source.weight([name])
+        return total
+
     def _thread(self, name: str, spots: list[Spot], count: Count) -> Brought:
         total, start, tally = sum(spot.count for spot in spots), count.done, Tally()
+        self._source.limits.start()
         try:
             for spot, todo in [(spot, self._missing(spot)) for spot in spots]:
                 tally.before += len(todo.grown)
@@ -101,6 +123,8 @@ class Importer:
             return Brought(thread=name, outcome=tally.outcome, checkpoints=total, new=tally.new)
         except (AnotherHistory, InvalidInputError, ConflictError) as exc:
             return Brought(thread=name, outcome=Outcome.REFUSED, checkpoints=total, new=tally.new, reason=str(exc))
+        except Unreadable as exc:
+            return Brought(thread=name, outcome=Outcome.REFUSED, checkpoints=total, new=tally.new, reason=exc.reason)
         finally:
             count.to(start + total)
 
@@ -142,3 +166,9 @@ class Importer:
             return brings.write_more(place, found[1])
         brings.bring(*found)
         return 1
+
+
+def _unnamed(count: int) -> list[Brought]:
+    """Checkpoints whose thread has no id that can be used."""
+    reason = "the thread_id or the checkpoint_ns of these checkpoints is no text, or too long"
+    return [Brought(thread="?", outcome=Outcome.REFUSED, checkpoints=count, reason=reason)] if count else []

@@ -103,6 +103,7 @@ class Brings:
 
     def _made(self, found: Theirs, sealed: set[str]) -> Put:
         rest = {name: self._value(found.place, (name,), value) for name, value in found.rest.items()}
+        _check_shape(found.place, rest)
         values = self._channels(found, sealed)
         return Put(
             place=msgspec.structs.replace(found.place, checkpoint=found.parent),
@@ -119,13 +120,13 @@ class Brings:
             return self._reviver.channels(found.values, sealed, opaque=self._opaque)
         except Foreign as exc:
             name = next(name for name, value in found.values.items() if value is exc.value)
-            raise revival.unsupported(found.place, ("channel_values", name), exc.value) from None
+            raise revival.unsupported(found.place, ("channel_values", name), exc) from None
 
     def _value(self, place: Place, at: tuple[str | int, ...], value: Opaque) -> Any:
         try:
             return self._reviver.read_or_keep(value, self._opaque)
-        except Foreign:
-            raise revival.unsupported(place, at, value) from None
+        except Foreign as exc:
+            raise revival.unsupported(place, at, exc) from None
 
     def _read(self, place: Place) -> dict[str, Any]:
         head: Head = self._run(lambda keeper: _caught_up(keeper, place, self._head))
@@ -250,6 +251,20 @@ def _is_kept(name: str, value: Any) -> bool:
 
 def _placed(place: Place, exc: UnsupportedValueError) -> UnsupportedValueError:
     return UnsupportedValueError(f"{revival.named(place)}, {exc.path}", exc.reason, _KEPT)
+
+
+def _check_shape(place: Place, rest: dict[str, Any]) -> None:
+    """Raise `UnsupportedValueError` for a checkpoint that LangGraph would not have written."""
+    versions = rest.get("channel_versions")
+    if not isinstance(versions, dict):
+        raise _misshapen(place, "channel_versions", "is no mapping")
+    for name, version in versions.items():
+        if not isinstance(name, str) or not isinstance(version, str | int | float):
+            raise _misshapen(place, "channel_versions", "does not say the version of each channel")
+
+
+def _misshapen(place: Place, part: str, reason: str) -> UnsupportedValueError:
+    return UnsupportedValueError(f"{revival.named(place)}, .{part}", reason)
 
 
 def _lossy(place: Place, part: str) -> UnsupportedValueError:

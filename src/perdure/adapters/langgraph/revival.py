@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import threading
 from collections.abc import Generator, Iterator, Mapping, Set
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 import ormsgpack
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+from perdure.adapters.langgraph.packed import check_json, check_packed
 from perdure.adapters.langgraph.places import Place
 from perdure.adapters.langgraph.types import Opaque
 from perdure.core.errors import UnsupportedValueError
@@ -24,9 +24,8 @@ from perdure.core.steps import Path, show
 
 _LOGGER = "langgraph.checkpoint.serde.jsonplus"
 _BLOCKED = ("msgpack_blocked", "msgpack_method_blocked")
-_BUILDING = range(6)  # codes of extensions that name a class
-_SNAPSHOT = 7
-_ARRAY = re.compile(rb"\xc7.\x06|\xc8..\x06|\xc9....\x06|[\xd4-\xd8]\x06", re.DOTALL)  # heads of arrays, and more
+_BUILDING = range(7)  # codes of extensions that name a class, or are an array
+_ARRAY, _SNAPSHOT = 6, 7
 _READABLE = ("null", "bytes", "bytearray", "json", "msgpack")
 
 
@@ -45,11 +44,12 @@ def serializer() -> JsonPlusSerializer:
 
 
 class Foreign(Exception):
-    """A value has an object of a class that nobody allowed."""
+    """A value has an object of a class that nobody allowed, or cannot be read."""
 
-    def __init__(self, value: Opaque) -> None:
+    def __init__(self, value: Opaque, reason: str = "") -> None:
         super().__init__()
         self.value = value
+        self.reason = reason  # why it cannot be read
 
 
 class Reviver:
@@ -62,12 +62,22 @@ class Reviver:
     def read(self, value: Opaque) -> Any:
         """A value. Raises `Foreign` when it has an object of a class that is not allowed, or cannot be read."""
         if value.type not in _READABLE:
-            raise Foreign(value)
-        if _ARRAY.search(value.data) and not _has_numpy() and any(_foreign(value)):
-            raise Foreign(value)  # without numpy, the serializer makes None of an array
+            raise Foreign(value, f"it is kept as {value.type[:100]!r}, which is not read")
+        try:
+            return self._read(value)
+        except Foreign:
+            raise
+        except Exception as exc:  # whatever the serializer and the classes that it builds raise
+            raise Foreign(value, f"it cannot be read ({type(exc).__name__}: {str(exc)[:200]})") from exc
+
+    def _read(self, value: Opaque) -> Any:
+        if value.type == "json" and not _check_json(value):
+            return json.loads(value.data)
+        if value.type == "msgpack":
+            _check_packed(value)
         with _blocked() as names:
             found = self._serde.loads_typed((value.type, value.data))
-        if names or (value.type == "json" and b'"constructor"' in value.data and _left_over(found)):
+        if names:
             raise Foreign(value)
         return found
 
@@ -131,12 +141,38 @@ def _has_numpy() -> bool:
     return find_spec("numpy") is not None
 
 
-def _left_over(value: Any) -> bool:
-    return any(isinstance(each, dict) and _constructor(each) for _, each in _walk(value, ()))
+def _check_packed(value: Opaque) -> None:
+    """Raise `Foreign` for extensions that the serializer makes None of: arrays without numpy, and unknown ones."""
+    codes = check_packed(value.data)
+    if _ARRAY in codes and not _has_numpy():
+        raise Foreign(value)
+    if unknown := [code for code in codes if code not in _BUILDING and code != _SNAPSHOT]:
+        raise Foreign(value, f"it has an extension of kind {unknown[0]}, which LangGraph does not know")
+
+
+def _check_json(value: Opaque) -> bool:
+    """Whether a JSON value has objects. Raises `Foreign` when one of them is not to be built."""
+    check_json(value.data)
+    objects = [each for _, each in _walk(json.loads(value.data), ()) if isinstance(each, dict) and "lc" in each]
+    for each in objects:
+        if _constructor(each):
+            if not _may_build(each):
+                raise Foreign(value)
+        elif each.get("type") in ("secret", "not_implemented"):
+            raise Foreign(value, f"it has a {each['type']!r} of LangChain's, which is not read")
+    return bool(objects)
 
 
 def _constructor(value: dict[str, Any]) -> bool:
     return value.get("lc") in (1, 2) and value.get("type") == "constructor" and "id" in value
+
+
+def _may_build(value: dict[str, Any]) -> bool:
+    *module, name = value["id"]
+    known = known_names() | _safe()
+    if value["lc"] == 1:  # the place in the package may be one of an earlier release: LangChain knows where it is now
+        return module[0] in ("langchain", "langchain_core") and name in {each for _, each in known}
+    return (".".join(module), name) in known
 
 
 class _Shown(NamedTuple):
@@ -146,12 +182,14 @@ class _Shown(NamedTuple):
     fields: Any
 
 
-def unsupported(place: Place, at: Path, value: Opaque) -> UnsupportedValueError:
+def unsupported(place: Place, at: Path, foreign: Foreign) -> UnsupportedValueError:
     """The error about a value that cannot be built: where it is, which class it needs, and what to type."""
-    within = show(at)
-    if value.type not in _READABLE:
-        return _error(place, within, f"it is kept as {value.type!r}, which is not read", "")
-    path, cls = next(_foreign(value), ((), ""))
+    if foreign.reason:
+        return _error(place, show(at), foreign.reason, "")
+    try:
+        path, cls = next(_foreign(foreign.value), ((), ""))
+    except Exception as exc:
+        return _error(place, show(at), f"it cannot be read ({type(exc).__name__}: {str(exc)[:200]})", "")
     remedy = f"allow it with --types {cls}" if cls else ""
     return _error(place, show((*at, *path)), f"an object of {cls or 'an unknown class'} is not built", remedy)
 
@@ -173,10 +211,9 @@ def _foreign(value: Opaque) -> Iterator[tuple[Path, str]]:
     for path, each in _walk(_unbuilt(value), ()):
         if isinstance(each, _Shown) and tuple(each.cls.rsplit(":", 1)) not in known:
             yield path, each.cls
-        elif isinstance(each, dict) and _constructor(each):
+        elif isinstance(each, dict) and _constructor(each) and not _may_build(each):
             *module, name = each["id"]
-            if (".".join(module), name) not in known:
-                yield path, f"{'.'.join(module)}:{name}"
+            yield path, f"{'.'.join(module)}:{name}"
 
 
 def _safe() -> set[tuple[str, str]]:
@@ -195,19 +232,20 @@ def _shown(code: int, data: bytes) -> Any:
     inside = ormsgpack.unpackb(data, ext_hook=_shown, option=ormsgpack.OPT_NON_STR_KEYS)
     if code == _SNAPSHOT:
         return inside
-    if code not in _BUILDING:
+    if code == _ARRAY:
         return _Shown("numpy:ndarray", None)
     module, name, fields, *_ = inside
     return _Shown(f"{module}:{name}", fields)
 
 
 def _walk(value: Any, at: Path) -> Iterator[tuple[Path, Any]]:
-    yield at, value
-    if isinstance(value, _Shown):
-        value = value.fields
-    if isinstance(value, dict):
-        for name, each in value.items():
-            yield from _walk(each, (*at, str(name)))
-    elif isinstance(value, (list, tuple)):
-        for index, each in enumerate(value):
-            yield from _walk(each, (*at, index))
+    waiting = [(at, value)]
+    while waiting:
+        at, value = waiting.pop()
+        yield at, value
+        if isinstance(value, _Shown):
+            value = value.fields
+        if isinstance(value, dict):
+            waiting += [((*at, str(name)), each) for name, each in reversed(value.items())]
+        elif isinstance(value, (list, tuple)):
+            waiting += [((*at, index), each) for index, each in reversed(list(enumerate(value)))]

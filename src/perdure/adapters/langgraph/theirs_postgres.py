@@ -11,7 +11,17 @@ from typing import Any, Self
 import msgspec
 
 from perdure.adapters.langgraph.places import Place
-from perdure.adapters.langgraph.theirs import Pending, Spot, Theirs, in_order
+from perdure.adapters.langgraph.theirs import (
+    LONGEST_ID,
+    UNBOUNDED,
+    Bounds,
+    Limits,
+    Pending,
+    Spot,
+    Theirs,
+    in_order,
+    named_spots,
+)
 from perdure.adapters.langgraph.types import Opaque
 from perdure.app.servers import place as shown
 from perdure.core.errors import NotAStorageError, StorageUnavailableError
@@ -19,14 +29,39 @@ from perdure.core.extras import check_releases, missing
 
 TASKS = "__pregel_tasks"  # the channel of what is sent to tasks of the next step
 _SINCE = 4  # the version of checkpoints that have it among their values
+# A function of the database's own in a schema before pg_catalog would be called instead of PostgreSQL's.
+_SHOW_PATH = "SHOW search_path"
+_SET_PATH = (
+    "SELECT pg_catalog.set_config('search_path', %s, false), pg_catalog.set_config('statement_timeout', %s, false)"
+)
 _TABLES = "SELECT to_regclass('checkpoints'), to_regclass('checkpoint_blobs'), to_regclass('checkpoint_writes')"
-_PATH = """SELECT count(*) FROM pg_attribute
-WHERE attrelid = to_regclass('checkpoint_writes') AND attname = 'task_path' AND NOT attisdropped"""
-_SPOTS = "SELECT thread_id, checkpoint_ns, count(*) FROM checkpoints GROUP BY 1, 2"
-_IDS = "SELECT checkpoint_id FROM checkpoints WHERE thread_id = %s AND checkpoint_ns = %s ORDER BY checkpoint_id"
-_GET = """SELECT parent_checkpoint_id, checkpoint, metadata,
-(SELECT jsonb_object_agg(key, value) FROM jsonb_each_text(checkpoint -> 'channel_versions'))
+_COLUMNS = """SELECT relkind::text, attname::text, atttypid::int8, attgenerated::text FROM pg_attribute JOIN pg_class
+ON pg_class.oid = attrelid WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"""
+_KINDS = {"checkpoints": {
+    "thread_id": "text", "checkpoint_ns": "text", "checkpoint_id": "text", "parent_checkpoint_id": "text",
+    "checkpoint": "jsonb", "metadata": "jsonb",
+}, "checkpoint_blobs": {
+    "thread_id": "text", "checkpoint_ns": "text", "channel": "text", "version": "text", "type": "text", "blob": "bytea",
+}, "checkpoint_writes": {
+    "thread_id": "text", "checkpoint_ns": "text", "checkpoint_id": "text", "task_id": "text", "idx": "int",
+    "channel": "text", "type": "text", "blob": "bytea",
+}}  # fmt: skip
+_OIDS = {"text": (25, 1043), "jsonb": (3802,), "bytea": (17,), "int": (20, 21, 23)}
+_SPOTS = """SELECT left(thread_id, 513), left(checkpoint_ns, 513), count(*) FROM checkpoints GROUP BY 1, 2 ORDER BY 1, 2
+LIMIT %s"""
+_IDS = """SELECT left(checkpoint_id, 513) FROM checkpoints WHERE thread_id = %s AND checkpoint_ns = %s
+ORDER BY checkpoint_id LIMIT %s"""
+_GET = """SELECT parent_checkpoint_id, checkpoint::text, metadata::text
 FROM checkpoints WHERE thread_id = %s AND checkpoint_ns = %s AND checkpoint_id = %s"""
+_GET_SIZE = """SELECT 1, octet_length(parent_checkpoint_id), octet_length(checkpoint::text), octet_length(metadata::text)
+FROM checkpoints WHERE thread_id = %s AND checkpoint_ns = %s AND checkpoint_id = %s"""
+_BLOBS_SIZE = """SELECT count(*), sum(octet_length(channel)), sum(octet_length(type)), sum(octet_length(blob))
+FROM checkpoint_blobs
+JOIN unnest(%s::text[], %s::text[]) AS wanted (channel, version) USING (channel, version)
+WHERE thread_id = %s AND checkpoint_ns = %s"""
+_WRITES_SIZE = """SELECT count(*), sum(octet_length(task_id) + octet_length(channel)), sum(octet_length(type)),
+sum(octet_length(blob)) FROM checkpoint_writes
+WHERE thread_id = %s AND checkpoint_ns = %s AND checkpoint_id = %s"""
 _BLOBS = """SELECT channel, version, type, blob FROM checkpoint_blobs
 JOIN unnest(%s::text[], %s::text[]) AS wanted (channel, version) USING (channel, version)
 WHERE thread_id = %s AND checkpoint_ns = %s"""
@@ -37,14 +72,17 @@ _WEIGHTS = (
     "SELECT sum(pg_column_size(t.*)) FROM checkpoint_blobs AS t WHERE thread_id = ANY(%s)",
     "SELECT sum(pg_column_size(t.*)) FROM checkpoint_writes AS t WHERE thread_id = ANY(%s)",
 )
+_LONGEST_TIMEOUT = (1 << 31) - 1  # milliseconds
 _Version = tuple[str, str]  # a channel, and its version as text
 
 
 class PostgresSource:
     """A database of the PostgresSaver or the AsyncPostgresSaver."""
 
-    def __init__(self, place: str, db: Any) -> None:
+    def __init__(self, place: str, db: Any, bounds: Bounds = UNBOUNDED) -> None:
         self.place = place
+        self.limits = Limits(place, bounds)
+        self.unnamed = 0
         self._db = db
         self._known: dict[_Version, Opaque] = {}  # of the checkpoint that was read last
         self._spot = ("", "")
@@ -52,7 +90,7 @@ class PostgresSource:
 
     @classmethod
     @contextmanager
-    def opened(cls, url: str) -> Generator[Self]:
+    def opened(cls, url: str, bounds: Bounds = UNBOUNDED) -> Generator[Self]:
         """The database, every transaction on it read-only."""
         try:
             import psycopg
@@ -64,7 +102,7 @@ class PostgresSource:
         try:
             with _said(shown(url)):
                 db.read_only, db.isolation_level = True, psycopg.IsolationLevel.REPEATABLE_READ
-                source = cls(shown(url), db)
+                source = cls(shown(url), db, bounds)
                 source.check()
             yield source
         finally:
@@ -72,16 +110,46 @@ class PostgresSource:
 
     def check(self) -> None:
         """Raise `NotAStorageError` when the tables are not LangGraph's."""
+        path = f"pg_catalog, {self._rows(_SHOW_PATH)[0][0]}"
+        timeout = min(int(self.limits.bounds.max_seconds * 1000), _LONGEST_TIMEOUT)
+        self._db.execute(_SET_PATH, (path, str(max(timeout, 1))))
         if None in self._rows(_TABLES)[0]:
             raise NotAStorageError(self.place, "has no tables of LangGraph's PostgresSaver on its search_path")
-        path = "task_path" if self._rows(_PATH)[0][0] else "''"  # absent from databases of early releases
-        self._writes = _WRITES.format(path=path)
+        for table, kinds in _KINDS.items():
+            self._check_table(table, kinds)
+
+    def _check_table(self, table: str, kinds: dict[str, str]) -> None:
+        """A view may run anything, and a column of another type is read by functions of that type's owner."""
+        rows = self._rows(_COLUMNS, (table,))
+        found = {name: kind for _, name, kind, _ in rows}
+        if any(each[0] not in ("r", "p") or each[3] for each in rows):
+            raise NotAStorageError(self.place, f"{table!r} is no table as LangGraph's PostgresSaver makes it")
+        for name, kind in kinds.items():
+            if found.get(name) not in _OIDS[kind]:
+                raise NotAStorageError(self.place, f"column {table}.{name} is not of type {kind}")
+        if table == "checkpoint_writes":
+            path = "task_path" if found.get("task_path") in _OIDS["text"] else "''"  # absent from early releases
+            self._writes = _WRITES.format(path=path)
 
     @contextmanager
     def _one_moment(self) -> Generator[None]:
         """A transaction: outside of one, a connection that commits by itself is not read-only."""
-        with _said(self.place), self._db.transaction():
+        with _said(self.place, self.limits), self._db.transaction():
             yield
+
+    @contextmanager
+    def _reading(self, place: Place) -> Generator[None]:
+        """Reading one thread: what is wrong in its rows does not concern the others."""
+        import psycopg
+
+        self.limits.check_time()
+        try:
+            with self._one_moment():
+                yield
+        except StorageUnavailableError as exc:
+            if self._db.closed or not isinstance(exc.__cause__, psycopg.DataError | psycopg.ProgrammingError):
+                raise
+            raise self.limits.unreadable(place, exc.reason) from exc
 
     def _rows(self, sql: str, given: Sequence[Any] = ()) -> list[Any]:
         with self._one_moment():
@@ -92,7 +160,9 @@ class PostgresSource:
 
     def spots(self) -> list[Spot]:
         """Where checkpoints are."""
-        return sorted(Spot(*row) for row in self._rows(_SPOTS))
+        spots, self.unnamed = named_spots(self._rows(_SPOTS, (self.limits.bounds.max_rows + 1,)))
+        self.limits.rows(spots, "the threads in it")
+        return sorted(spots)
 
     def weight(self, threads: Sequence[str]) -> int:
         """How many bytes the rows of these threads take, compressed as they are."""
@@ -100,61 +170,86 @@ class PostgresSource:
 
     def ids(self, thread: str, ns: str) -> Iterator[str]:
         """The ids of checkpoints in rising order."""
-        yield from sorted(id for (id,) in self._rows(_IDS, (thread, ns)))
+        place = Place(thread, ns)
+        with self._reading(place):
+            ids = [id for (id,) in self._asked(_IDS, (thread, ns, self.limits.bounds.max_rows + 1))]
+        self.limits.rows(ids, f"the checkpoints of thread {thread!r}")
+        if not all(0 < len(id) <= LONGEST_ID for id in ids):
+            raise self.limits.unreadable(place, f"a checkpoint_id is empty or has more than {LONGEST_ID} characters")
+        yield from sorted(ids)
 
     def get(self, place: Place) -> tuple[Theirs, list[Pending]] | None:
         """One checkpoint with what was written for it."""
         given = (place.thread, place.ns, place.checkpoint)
-        with self._one_moment():
+        with self._reading(place):
+            size = self._sized(place, _GET_SIZE, given, 0)
             rows = self._asked(_GET, given)
             if not rows:
                 return None
-            parent, checkpoint, metadata, versions = rows[0]
-            apart = self._apart(place, versions or {})
-            pending = self._pending(place)
+            parent, text, more = rows[0]
+            checkpoint = self.limits.mapping(place, text or "null", "checkpoint")
+            metadata = self.limits.mapping(place, more or "{}", "metadata")
+            apart = self._apart(place, _versions(checkpoint), size)
+            pending = self._pending(place, size)
             sends = self._sends(place, parent, checkpoint)
-        inline = {name: _inline(value) for name, value in (checkpoint.pop("channel_values", None) or {}).items()}
+        inline = checkpoint.pop("channel_values", None) or {}
+        if not isinstance(inline, dict):
+            raise self.limits.unreadable(place, "channel_values is no mapping")
+        inline = {name: _inline(value) for name, value in inline.items()}
         rest = {name: _inline(value) for name, value in checkpoint.items()}
         theirs = Theirs(
             place=place, parent=parent or None, rest=rest, values={**inline, **apart, **sends}, metadata=metadata
         )
         return theirs, pending
 
+    def _sized(self, place: Place, sql: str, given: Sequence[Any], size: int) -> int:
+        """The bytes of rows, and of what was read before. Raises `Unreadable` when they are too many."""
+        for count, *sizes in self._asked(sql, given):
+            size += sum(int(each or 0) for each in sizes)
+            self.limits.size(size, count, place)
+        return size
+
     def pending(self, place: Place) -> list[Pending]:
         """What was written for a checkpoint."""
-        with self._one_moment():
-            return self._pending(place)
+        with self._reading(place):
+            return self._pending(place, 0)
 
-    def _pending(self, place: Place) -> list[Pending]:
-        rows = self._asked(self._writes, (place.thread, place.ns, place.checkpoint))
+    def _pending(self, place: Place, size: int) -> list[Pending]:
+        given = (place.thread, place.ns, place.checkpoint)
+        self._sized(place, _WRITES_SIZE, given, size)
         return in_order(
             [
                 Pending(path, task, at, name, Opaque(type or "json", bytes(blob)))
-                for path, task, at, name, type, blob in rows
+                for path, task, at, name, type, blob in self._asked(self._writes, given)
             ]
         )
 
-    def _apart(self, place: Place, versions: dict[str, str]) -> dict[str, Opaque]:
+    def _apart(self, place: Place, versions: dict[str, str], size: int) -> dict[str, Opaque]:
         """The values that stand apart; those that the checkpoint before had too are not asked for again."""
         if (place.thread, place.ns) != self._spot:
             self._spot, self._known = (place.thread, place.ns), {}
         wanted = [each for each in versions.items() if each not in self._known]
-        channels, texts = [each[0] for each in wanted], [each[1] for each in wanted]
-        rows = self._asked(_BLOBS, (channels, texts, place.thread, place.ns)) if wanted else []
+        given = ([each[0] for each in wanted], [each[1] for each in wanted], place.thread, place.ns)
+        if wanted:
+            self._sized(place, _BLOBS_SIZE, given, size)
+        rows = self._asked(_BLOBS, given) if wanted else []
         found = {(channel, version): Opaque(type, bytes(blob or b"")) for channel, version, type, blob in rows}
         self._known = {each: value for each, value in {**self._known, **found}.items() if each in versions.items()}
         return {channel: value for (channel, _), value in self._known.items() if value.type != "empty"}
 
     def _sends(self, place: Place, parent: str | None, checkpoint: dict[str, Any]) -> dict[str, Opaque]:
         """What a checkpoint of an early release sends to tasks: it stands among the writes of its parent."""
-        if checkpoint.get("v", 1) >= _SINCE or parent is None:
+        since, versions = checkpoint.get("v", 1), checkpoint.get("channel_versions", {})
+        if not isinstance(since, int | float) or not isinstance(versions, dict) or since >= _SINCE or parent is None:
             return {}
-        before = self._pending(Place(place.thread, place.ns, parent))
+        before = self._pending(Place(place.thread, place.ns, parent), 0)
         sends = [each.value for each in before if each.channel == TASKS]
         if not sends:
             return {}
-        versions = checkpoint["channel_versions"]
+        if len({isinstance(each, str) for each in versions.values()}) > 1:
+            raise self.limits.unreadable(place, "channel_versions are not all of one kind")
         versions[TASKS] = max(versions.values()) if versions else f"{1:032}"
+        checkpoint["channel_versions"] = versions
         return {TASKS: self._listed(sends)}
 
     def _listed(self, values: list[Opaque]) -> Opaque:
@@ -171,12 +266,23 @@ def _inline(value: Any) -> Opaque:
     return Opaque("json", json.dumps(value).encode())
 
 
+def _versions(checkpoint: dict[str, Any]) -> dict[str, str]:
+    """The version of each channel as PostgreSQL writes it in a text."""
+    found = checkpoint.get("channel_versions")
+    versions = found.items() if isinstance(found, dict) else ()
+    return {name: each if isinstance(each, str) else json.dumps(each) for name, each in versions}
+
+
 @contextmanager
-def _said(place: str) -> Generator[None]:
+def _said(place: str, limits: Limits | None = None) -> Generator[None]:
     """The errors of psycopg in our words."""
     import psycopg
 
     try:
         yield
+    except psycopg.errors.QueryCanceled as exc:
+        if limits is None:
+            raise StorageUnavailableError(place, " ".join(str(exc).split())) from exc
+        raise limits.late() from exc
     except psycopg.Error as exc:
-        raise StorageUnavailableError(place, " ".join(str(exc).split())) from exc
+        raise StorageUnavailableError(place, " ".join(str(exc).split())[:1000]) from exc
