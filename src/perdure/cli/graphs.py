@@ -42,6 +42,9 @@ def import_langgraph(
     thread: _Threads = (),
     types: _Types = (),
     opaque: bool = False,
+    max_rows: int = 1_000_000,
+    max_bytes: int = 64 << 20,
+    max_seconds: float = 600.0,
     user: _User = "",
     at: Place = HERE,
     output: Output = "text",
@@ -49,7 +52,7 @@ def import_langgraph(
     """Bring threads of LangGraph's own savers into a storage.
 
     The source is opened read-only. Each checkpoint is read back and compared. Run it again to catch up, also after a
-    crash: what is there already is skipped.
+    crash: what is there already is skipped. A thread that cannot be read is skipped and named, and the exit code is 1.
 
     Parameters
     ----------
@@ -59,12 +62,19 @@ def import_langgraph(
         The address of the storage; it is set up if it is empty.
     opaque
         Whether a value of another class is kept as the bytes it was.
+    max_rows
+        The most checkpoints of a thread, and the most threads; others are skipped.
+    max_bytes
+        The most bytes of a checkpoint with everything that was written for it; its thread is skipped otherwise.
+    max_seconds
+        How long a thread may take; the next import goes on where it ended.
     """
     console = Console(highlight=False)
     graphs, classes = _adapter(), [_class(each) for each in types]
     with _saver(graphs, into, at, user, "auto") as saver, telling(console, output, "checkpoints") as tell:
         done = graphs.import_from(
-            source, saver, threads=thread or None, types=classes, opaque=opaque, progress=tell
+            source, saver, threads=thread or None, types=classes, opaque=opaque, max_rows=max_rows,
+            max_bytes=max_bytes, max_seconds=max_seconds, progress=tell,
         )  # fmt: skip
     return _tell(console, done, output, "import")
 

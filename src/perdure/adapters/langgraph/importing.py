@@ -18,10 +18,19 @@ from perdure.adapters.langgraph.revival import Reviver, serializer
 from perdure.adapters.langgraph.saver import PerdureSaver
 from perdure.adapters.langgraph.theirs import Source, Spot, Unreadable
 from perdure.app.store import Perdure
-from perdure.core.errors import ConflictError, DamagedError, InvalidInputError, NotFoundError, StorageUnavailableError
+from perdure.core.errors import (
+    ConflictError,
+    DamagedError,
+    InvalidInputError,
+    NotFoundError,
+    PerdureError,
+    StorageUnavailableError,
+)
 from perdure.core.registry import REGISTRY
 
 Run = Callable[[Any], Any]  # does something with a keeper
+# What code raises that meets a value it did not expect: LangGraph's, LangChain's, or that of a class that was allowed.
+_MISREAD = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 
 
 def import_from(
@@ -125,6 +134,11 @@ class Importer:
             return Brought(thread=name, outcome=Outcome.REFUSED, checkpoints=total, new=tally.new, reason=str(exc))
         except Unreadable as exc:
             return Brought(thread=name, outcome=Outcome.REFUSED, checkpoints=total, new=tally.new, reason=exc.reason)
+        except PerdureError:
+            raise
+        except _MISREAD as exc:
+            reason = f"what is kept there cannot be read ({type(exc).__name__}: {str(exc)[:200]})"
+            return Brought(thread=name, outcome=Outcome.REFUSED, checkpoints=total, new=tally.new, reason=reason)
         finally:
             count.to(start + total)
 

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+import threading
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Self
 
 import msgspec
@@ -53,8 +56,8 @@ _IDS = """SELECT left(checkpoint_id, 513) FROM checkpoints WHERE thread_id = %s 
 ORDER BY checkpoint_id LIMIT %s"""
 _GET = """SELECT parent_checkpoint_id, checkpoint::text, metadata::text
 FROM checkpoints WHERE thread_id = %s AND checkpoint_ns = %s AND checkpoint_id = %s"""
-_GET_SIZE = """SELECT 1, octet_length(parent_checkpoint_id), octet_length(checkpoint::text), octet_length(metadata::text)
-FROM checkpoints WHERE thread_id = %s AND checkpoint_ns = %s AND checkpoint_id = %s"""
+_GET_SIZE = """SELECT 1, octet_length(parent_checkpoint_id), octet_length(checkpoint::text),
+octet_length(metadata::text) FROM checkpoints WHERE thread_id = %s AND checkpoint_ns = %s AND checkpoint_id = %s"""
 _BLOBS_SIZE = """SELECT count(*), sum(octet_length(channel)), sum(octet_length(type)), sum(octet_length(blob))
 FROM checkpoint_blobs
 JOIN unnest(%s::text[], %s::text[]) AS wanted (channel, version) USING (channel, version)
@@ -72,6 +75,7 @@ _WEIGHTS = (
     "SELECT sum(pg_column_size(t.*)) FROM checkpoint_blobs AS t WHERE thread_id = ANY(%s)",
     "SELECT sum(pg_column_size(t.*)) FROM checkpoint_writes AS t WHERE thread_id = ANY(%s)",
 )
+_CONNECT_SECONDS, _GRACE_SECONDS = 30, 5.0
 _LONGEST_TIMEOUT = (1 << 31) - 1  # milliseconds
 _Version = tuple[str, str]  # a channel, and its version as text
 
@@ -98,7 +102,8 @@ class PostgresSource:
             raise missing("reading PostgreSQL", "postgres") from exc
         check_releases("reading PostgreSQL", "postgres")
         with _said(shown(url)):
-            db = psycopg.connect(url, autocommit=True, application_name="perdure import")
+            patience = {} if "connect_timeout" in url else {"connect_timeout": _CONNECT_SECONDS}
+            db = psycopg.connect(url, autocommit=True, application_name="perdure import", **patience)
         try:
             with _said(shown(url)):
                 db.read_only, db.isolation_level = True, psycopg.IsolationLevel.REPEATABLE_READ
@@ -134,8 +139,15 @@ class PostgresSource:
     @contextmanager
     def _one_moment(self) -> Generator[None]:
         """A transaction: outside of one, a connection that commits by itself is not read-only."""
-        with _said(self.place, self.limits), self._db.transaction():
-            yield
+        # A server that says nothing more would be waited for without end: statement_timeout is its own.
+        watch = threading.Timer(self.limits.left + _GRACE_SECONDS, _hang_up, (self._db.fileno(),))
+        watch.daemon = True
+        watch.start()
+        try:
+            with _said(self.place, self.limits), self._db.transaction():
+                yield
+        finally:
+            watch.cancel()
 
     @contextmanager
     def _reading(self, place: Place) -> Generator[None]:
@@ -271,6 +283,11 @@ def _versions(checkpoint: dict[str, Any]) -> dict[str, str]:
     found = checkpoint.get("channel_versions")
     versions = found.items() if isinstance(found, dict) else ()
     return {name: each if isinstance(each, str) else json.dumps(each) for name, each in versions}
+
+
+def _hang_up(descriptor: int) -> None:
+    with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager
