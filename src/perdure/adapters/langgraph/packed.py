@@ -10,6 +10,8 @@ _MAX_NESTED_OBJECTS = 32  # an object's fields are copied once for each object t
 _MAX_OBJECTS_IN_SET = 5_000  # equal hashes can be made for UUIDs and decimals: a set of n takes n² comparisons
 _SET_HEADS = (b"\x93\xa8builtins\xa3set", b"\x93\xa8builtins\xa9frozenset")
 _PACKED_OBJECTS = range(8)  # codes of extensions that have msgpack in them
+_NAMING = range(6)  # those that have a module, a name and what is given to it; the serializer makes None of others
+_TRIPLES = (b"\x93", b"\x94", b"\x95")
 _SHORT_JSON = 64 << 10
 _JSON_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 # By the first byte, from 0xc0 to 0xdf: bytes of the header, of which so many at its end are the length of what follows.
@@ -27,7 +29,8 @@ def check_packed(data: bytes) -> Set[int]:
     at, end, nodes = 0, len(data), 0
     while at < end:
         while inside and at >= inside[-1][0]:
-            inside.pop()
+            if at > inside.pop()[0]:
+                raise ValueError("an object in it is longer than it says")
         nodes += 1
         if nodes > MAX_NODES:
             raise _too_many()
@@ -55,6 +58,8 @@ def check_packed(data: bytes) -> Set[int]:
             if code not in _PACKED_OBJECTS:
                 at += length
                 continue
+            if code in _NAMING and data[at : at + 1] not in _TRIPLES:
+                raise ValueError("it has an object without a class")
             if inside:
                 inside[-1][1] -= 1
                 if inside[-1][1] < 0:

@@ -102,7 +102,7 @@ class PostgresSource:
             raise missing("reading PostgreSQL", "postgres") from exc
         check_releases("reading PostgreSQL", "postgres")
         with _said(shown(url)):
-            patience = {} if "connect_timeout" in url else {"connect_timeout": _CONNECT_SECONDS}
+            patience: dict[str, Any] = {} if "connect_timeout" in url else {"connect_timeout": _CONNECT_SECONDS}
             db = psycopg.connect(url, autocommit=True, application_name="perdure import", **patience)
         try:
             with _said(shown(url)):

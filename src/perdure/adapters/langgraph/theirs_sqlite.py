@@ -93,13 +93,13 @@ class SqliteSource:
         """Raise `NotAStorageError` when the tables are not LangGraph's; then allow nothing but reading them."""
         self._db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, int(min(self.limits.bounds.max_bytes, (1 << 31) - 1)))
         self._db.set_progress_handler(lambda: int(self.limits.left <= 0), _STEPS)
-        columns = self._columns("writes")
-        if "checkpoint_ns" not in self._columns("checkpoints") or not columns:
-            raise NotAStorageError(self.place, "has no checkpoints of LangGraph's SqliteSaver")
         for table in ("checkpoints", "writes"):
             statements = [sql for (sql,) in self._db.execute(_SQL, (table,))]
             if not all(isinstance(sql, str) and sql.startswith(_TABLE) for sql in statements):
                 raise NotAStorageError(self.place, f"{table!r} is no table as LangGraph's SqliteSaver makes it")
+        columns = self._columns("writes")
+        if "checkpoint_ns" not in self._columns("checkpoints") or not columns:
+            raise NotAStorageError(self.place, "has no checkpoints of LangGraph's SqliteSaver")
         path = "task_path" if "task_path" in columns else "''"  # absent from files of early releases
         self._writes = _WRITES.format(path=path)
         self._db.set_authorizer(_allowed)
