@@ -4,6 +4,7 @@ VENV ?= .venv
 PEERS := .venv-peers
 PEERS312 := .venv-peers-312
 LANGGRAPH := .venv-langgraph
+FLOOR := .venv-langgraph-floor
 BIN := $(VENV)/bin
 JOBS ?= 3
 KILLS ?= 1000
@@ -25,7 +26,7 @@ PYTHON312 ?= $(shell for p in python3.13 python3.12 python3 "$$HOME"/.pyenv/vers
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench crash chaos savers soak mutants docs clean
+.PHONY: help setup demo test check bench crash chaos savers floor soak mutants docs clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -41,14 +42,15 @@ demo: $(VENV)/.ready $(if $(VS),$(PEERS)/.ready) ## an agent is killed and resum
 IN_MEMORY := $(shell test -w /dev/shm && df -Pm /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 8000 { print "/dev/shm" }')
 
 # Tests start hundreds of Pythons: where nothing may be cached, each of them would compile everything it imports.
-test savers: export PYTHONDONTWRITEBYTECODE :=
+test savers floor: export PYTHONDONTWRITEBYTECODE :=
 
 # Adapters are tested beside what they adapt to, each in an environment of its own.
 PYTEST = $(if $(TMPDIR),,$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY) ))$(1)/bin/python -m pytest -n $(JOBS) --no-loadscope-reorder
+OF_LANGGRAPH := tests/adapters/langgraph tests/hostile/test_langgraph_databases.py
 test: $(VENV)/.ready $(if $(ARGS),,$(LANGGRAPH)/.ready) ## the tests; ARGS=tests/core narrows them
 	@scripts/servers-if-possible $(BIN)/python
 	$(call PYTEST,$(VENV)) --dist loadscope $(ARGS)
-	$(if $(ARGS),,$(call PYTEST,$(LANGGRAPH)) --dist worksteal tests/adapters/langgraph)
+	$(if $(ARGS),,$(call PYTEST,$(LANGGRAPH)) --dist worksteal $(OF_LANGGRAPH))
 
 check: $(VENV)/.ready ## lint, format, types, import contracts
 	$(BIN)/ruff check
@@ -96,6 +98,10 @@ savers: $(LANGGRAPH)/.ready $(VENV)/.ready ## every check of a LangGraph saver o
 	$(LANGGRAPH)/bin/python -m tests.adapters.langgraph
 	PERDURE_EXAMINE=all $(BIN)/pytest tests/benchmarks -k savers
 
+floor: $(FLOOR)/.ready $(VENV)/.ready ## the tests of the LangGraph adapter on the oldest releases that its extra admits
+	@scripts/servers-if-possible $(BIN)/python
+	$(call PYTEST,$(FLOOR)) --dist worksteal $(OF_LANGGRAPH)
+
 soak: $(VENV)/.ready ## STEPS=50000 random operations, every backend against memory; LIVES=20000 of threads that are pruned
 	@scripts/servers-if-possible $(BIN)/python
 	$(BIN)/python -m tests.contract.soak --steps $(STEPS)
@@ -125,12 +131,20 @@ $(PEERS)/.ready: constraints/peers.txt
 		langgraph langgraph-checkpoint-sqlite langgraph-checkpoint-postgres 'psycopg[binary,pool]' dbos
 	@touch $@
 
+TESTS_OF_LANGGRAPH := langgraph-checkpoint-conformance langgraph-checkpoint-sqlite langgraph-checkpoint-postgres \
+	pytest pytest-asyncio pytest-timeout pytest-xdist hypothesis
 $(LANGGRAPH)/.ready: pyproject.toml constraints/langgraph.txt
 	$(call new_venv,$(LANGGRAPH))
 	@$(LANGGRAPH)/bin/python -m pip install -qq -c constraints/langgraph.txt pip hatchling editables
 	@$(LANGGRAPH)/bin/python -m pip install -qq -c constraints/langgraph.txt --no-build-isolation \
-		-e '.[cli,postgres,mysql,redis,forms]' langgraph langgraph-checkpoint-conformance langgraph-checkpoint-sqlite \
-		langgraph-checkpoint-postgres pytest pytest-asyncio pytest-timeout pytest-xdist hypothesis
+		-e '.[cli,postgres,mysql,redis,forms,langgraph]' $(TESTS_OF_LANGGRAPH)
+	@touch $@
+
+$(FLOOR)/.ready: pyproject.toml constraints/langgraph-floor.txt
+	$(call new_venv,$(FLOOR))
+	@$(FLOOR)/bin/python -m pip install -qq -c constraints/langgraph-floor.txt pip hatchling editables
+	@$(FLOOR)/bin/python -m pip install -qq -c constraints/langgraph-floor.txt --no-build-isolation \
+		-e '.[cli,postgres,mysql,redis,forms,langgraph]' $(TESTS_OF_LANGGRAPH)
 	@touch $@
 
 $(PEERS312)/.ready: constraints/peers.txt

@@ -16,7 +16,7 @@ OLDEST: Mapping[str, Mapping[str, str]] = {
     "mysql": {"PyMySQL": "1.1", "asyncmy": "0.2.10"},
     "redis": {"redis": "5.2"},
     "otel": {"opentelemetry-api": "1.30"},
-    "langgraph": {"langgraph": "1.2.0", "langgraph-checkpoint": "4.1.1"},
+    "langgraph": {"langgraph": "1.2.15", "langgraph-checkpoint": "4.3.0"},
     "inject": {"injectq": "0.4"},
     "webhooks": {"httpx": "0.27"},
     "forms": {"jsonschema": "4.20"},

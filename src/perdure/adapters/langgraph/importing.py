@@ -105,8 +105,8 @@ class Importer:
     def bring(self, spots: list[Spot], progress: Progress | None, unnamed: int = 0) -> Report:
         """Bring what stands at these spots, thread by thread."""
         count = Count(sum(spot.count for spot in spots), progress)
-        names = list(dict.fromkeys(spot.thread for spot in spots))
         done = [self._thread(name, list(each), count) for name, each in groupby(spots, lambda spot: spot.thread)]
+        names = [each.thread for each in done if each.new or each.outcome is not Outcome.REFUSED]
         return Report(
             threads=(*done, *_unnamed(unnamed)),
             source_bytes=self._weight(names),

@@ -29,10 +29,10 @@ class Brought(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of each thread, and what they weigh on both sides."""
+    """What became of each thread, and what those weigh on both sides of which something was brought."""
 
     threads: tuple[Brought, ...]
-    source_bytes: int  # of the rows of these threads, without indexes
+    source_bytes: int  # of the rows of their threads, without indexes
     target_bytes: int
 
     @property

@@ -61,6 +61,7 @@ _CHECKPOINT = {
 _WRITE = {
     "task_path": TEXT, "task_id": TEXT, "idx": NUMBER, "channel": TEXT, "type": MAYBE_TEXT, "value": MAYBE_BYTES,
 }  # fmt: skip
+_LONGEST = (1 << 31) - 1  # bytes of a value, to SQLite
 _STEPS = 10_000  # of SQLite's machine, after which it is asked whether there is time left
 _fields = msgspec.msgpack.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -91,7 +92,7 @@ class SqliteSource:
 
     def check(self) -> None:
         """Raise `NotAStorageError` when the tables are not LangGraph's; then allow nothing but reading them."""
-        self._db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, int(min(self.limits.bounds.max_bytes, (1 << 31) - 1)))
+        self._db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, int(min(max(self.limits.bounds.max_bytes, 1 << 20), _LONGEST)))
         self._db.set_progress_handler(lambda: int(self.limits.left <= 0), _STEPS)
         for table in ("checkpoints", "writes"):
             statements = [sql for (sql,) in self._db.execute(_SQL, (table,))]
@@ -161,6 +162,7 @@ class SqliteSource:
 
     def _pending(self, place: Place, size: int) -> list[Pending]:
         found: list[Pending] = []
+        self.limits.size(size, 1, place)
         for row in self._db.execute(self._writes, (place.thread, place.ns, place.checkpoint)):
             size += _size(row)
             self.limits.size(size, len(found), place)
@@ -176,11 +178,11 @@ class SqliteSource:
         try:
             with _said(self.place, self.limits):
                 yield place
-        except sqlite3.DataError as exc:
-            raise self.limits.large(place) from exc
         except Unreadable:
             raise
         except (StorageDamagedError, StorageUnavailableError) as exc:
+            if isinstance(exc.__cause__, sqlite3.DataError):
+                raise self.limits.large(place) from exc
             raise self.limits.unreadable(place, exc.reason) from exc
 
 
@@ -252,8 +254,6 @@ def _said(place: str, limits: Limits | None = None) -> Generator[None]:
     """The errors of SQLite in our words."""
     try:
         yield
-    except sqlite3.DataError:
-        raise
     except sqlite3.Error as exc:
         if limits is not None and limits.left <= 0:
             raise limits.late() from exc
@@ -268,4 +268,6 @@ def _translated(place: str, exc: sqlite3.Error) -> PerdureError:
         return NotAStorageError(place, f"has more than the tables of LangGraph's SqliteSaver ({words})")
     if "locked" in words:
         return StorageBusyError(place, words)
-    return StorageDamagedError(place, words) if "malformed" in words else StorageUnavailableError(place, words)
+    if "malformed" in words or isinstance(exc, sqlite3.DataError):
+        return StorageDamagedError(place, words)
+    return StorageUnavailableError(place, words)
