@@ -422,9 +422,9 @@ def test_a_file_that_is_damaged_ends_typed(template: Path, tmp_path: Path, damag
         "cut off": data[: len(data) // 2], "random pages": data, "zeroes": bytes(len(data)),
         "the header alone": data[:100],
     }[damage])  # fmt: skip
-    with PerdureSaver.open("memory://") as saver:
-        with suppress(NotAStorageError, StorageDamagedError, StorageUnavailableError):
-            assert import_from(str(path), saver).refused
+    typed = suppress(NotAStorageError, StorageDamagedError, StorageUnavailableError)
+    with PerdureSaver.open("memory://") as saver, typed:
+        assert import_from(str(path), saver).refused
 
 
 def test_a_page_that_is_damaged_costs_one_thread(template: Path, tmp_path: Path) -> None:
