@@ -139,7 +139,7 @@ def test_a_database_that_is_not_there_is_said_to_be_absent_with_what_was_meant(
 )
 def test_what_is_wrong_with_an_address_is_said(address: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "there.db").touch()
-    (tmp_path / "empty.db").touch()
+    (tmp_path / "empty.db").touch(mode=0o600)
     names = {"here": str(tmp_path).lstrip("/"), "folder": str(tmp_path)}
     done = perdure("verify", address.format(**names), folder=tmp_path)
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)

@@ -14,6 +14,13 @@ from perdure.core.extras import OLDEST, is_older, missing
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+# What a package is imported as, where that is another name.
+MODULES = {
+    "opentelemetry-api": "opentelemetry",
+    "pydantic-ai-slim": "pydantic_ai",
+    "PyMySQL": "pymysql",
+    "langgraph-checkpoint": "langgraph.checkpoint",
+}
 # Imports what each extra is for, after an old release was put before the installed one.
 USES = {
     "config": "import perdure.sync as p; p.Perdure.from_config('c.yaml')",
@@ -50,8 +57,7 @@ def test_every_extra_is_used() -> None:
     for name, needs in OLDEST.items():
         assert re.search(rf'"{name}"|extra `{name}`', code), name
         for package in needs:
-            module = {"opentelemetry-api": "opentelemetry", "pydantic-ai-slim": "pydantic_ai", "PyMySQL": "pymysql",
-                      "langgraph-checkpoint": "langgraph.checkpoint"}.get(package, package.replace("-", "_"))  # fmt: skip
+            module = MODULES.get(package, package.replace("-", "_"))
             assert re.search(rf"(import|from) {re.escape(module)}\b", code), package
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
-from perdure.app.agents import Agents
 from perdure.app.naming import check_tags
 from perdure.app.opening import parse
 from perdure.app.options import given
 from perdure.app.parts import Parts
+from perdure.app.running import Running
 from perdure.app.thread import Thread
 from perdure.app.users import UserArg, UserId
 from perdure.core.approvers import approver_of
@@ -23,6 +24,7 @@ from perdure.core.threads import NO_PATCH, ThreadPatch
 
 # What only some stores are asked for is imported when they are: a program that saves and loads does not wait for it.
 if TYPE_CHECKING:
+    from perdure.app.agent import Agent
     from perdure.app.copying import Copied
     from perdure.app.exporting import Exported
     from perdure.app.maintenance import Progress, PruneReport
@@ -42,13 +44,15 @@ if TYPE_CHECKING:
     from perdure.core.verification import Report
     from perdure.core.webhooks import Webhook
     from perdure.core.weights import StoreSizes
+    from perdure.runtime.agents.model import Model
+    from perdure.runtime.options import Retry
     from perdure.storage.baton import Baton
     from perdure.storage.contract import Migrate, Storage
 
 CACHE_BYTES = 64 * 1024 * 1024
 
 
-class Perdure(Agents):
+class Perdure(Running):
     """An open store. Use it as an async context manager, or call `close`."""
 
     def __init__(self, parts: Parts, namespace: str) -> None:
@@ -180,6 +184,33 @@ class Perdure(Agents):
         `namespace` than the store's may be named. The store stays open, and is closed by whoever opened it.
         """
         return scope_of(self, user, approver, groups, namespace)
+
+    def agent(
+        self,
+        name: str,
+        *,
+        model: Model,
+        tools: Sequence[Callable[..., Any]] = (),
+        instructions: str | None = None,
+        max_turns: int = 20,
+        timeout: float | timedelta | None = None,
+        retry: Retry | int | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Agent:
+        """Register an agent: a model that may call tools until it has an answer. `await agent.run(prompt, thread=…)`.
+
+        It is the handler of its name: a worker, `recover()` and `resume()` go on with its runs wherever the name is
+        registered. `instructions` come first in what the model sees, `settings` are handed to it. After `max_turns`
+        answers without a final one a run raises `TurnLimitError`. `timeout` is for one answer of the model, `retry` for
+        runs that raise, as with `handler`.
+        """
+        from perdure.app.agent import Agent, spec_of
+
+        spec = spec_of(
+            name, model=model, tools=tools, instructions=instructions, max_turns=max_turns, timeout=timeout,
+            settings=settings,
+        )  # fmt: skip
+        return Agent(self, self._parts, spec, retry)
 
     @overload
     async def compare(self, a: object, b: object, /, *, user: UserArg = None) -> Comparison: ...

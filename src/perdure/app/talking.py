@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
-from perdure.app.upkeep import Upkeep
+from perdure.app.travelling import TimeTravel
 from perdure.core.checkpoint import check_limit
 from perdure.core.codec import encode
 from perdure.core.digest import digest_of
@@ -29,7 +29,7 @@ _TRIES = 5
 Place = int | str | None
 
 
-class Talking(Upkeep):
+class Talking(TimeTravel):
     """The part of a thread that is about what was said."""
 
     async def messages(

@@ -2,23 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from enum import Enum
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Raw
 
 from perdure.core.codec import encode, encode_into
 from perdure.core.delta import Altered, Grown
-from perdure.core.frozen import FrozenItems
 from perdure.core.leaves import FlatDict, PlainItems
+from perdure.core.message import FrozenDict, FrozenList
+from perdure.core.plain import LEAVES
 
 if TYPE_CHECKING:
     from perdure.core.objects import ObjectItems
 
-    Items = PlainItems | FrozenItems | ObjectItems
-
 _LONG = 16  # a shorter list is encoded sooner than it is compared
 _PATIENCE = 3  # lists that changed elsewhere than at their end this often are not remembered for a while
 _REST = 32
+
+
+def is_frozen(value: Any) -> bool:
+    """Whether nothing reachable from `value` can change.
+
+    Only then does the same object prove the same bytes: a caller may have changed any other one in place.
+    """
+    kind = type(value)
+    if kind in LEAVES or isinstance(value, Enum):
+        return True
+    if kind in (tuple, frozenset, FrozenList):
+        return all(map(is_frozen, value))
+    if kind is FrozenDict:
+        return all(map(is_frozen, value.values()))
+    if isinstance(value, msgspec.Struct) and kind.__struct_config__.frozen:
+        return all(is_frozen(getattr(value, name)) for name in kind.__struct_fields__)
+    return _is_atom(kind)
+
+
+def _is_atom(kind: type) -> bool:
+    from perdure.core import scalars
+
+    return kind in scalars.PACK and kind is not bytearray
+
+
+class FrozenItems:
+    """Items of a list that can never change, held so that their identities stay theirs."""
+
+    __slots__ = ("_items", "count")
+
+    def __init__(self, items: list[Any]) -> None:
+        self._items = items
+        self.count = len(items)
+
+    @classmethod
+    def of(cls, items: Sequence[Any]) -> FrozenItems | None:
+        """Remember items that are immutable all the way down; None for any other."""
+        return cls(list(items)) if all(map(is_frozen, items)) else None
+
+    def grown_to(self, items: Sequence[Any]) -> bool:
+        """Whether `items` begin with exactly the remembered ones."""
+        return len(items) >= self.count and all(map(is_, self._items, items))
+
+    def extend(self, tail: FrozenItems) -> None:
+        """Remember those that came after these."""
+        self._items += tail._items
+        self.count += tail.count
+
+
+if TYPE_CHECKING:
+    Items = PlainItems | FrozenItems | ObjectItems
 
 
 class Seen:

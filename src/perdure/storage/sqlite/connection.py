@@ -132,7 +132,7 @@ class Connection:
             make_database(self.path, self._file_mode)
         except OSError as exc:
             if exc.errno == errno.ELOOP:
-                raise StorageUnavailableError(self.path, exc.strerror) from exc
+                raise StorageUnavailableError(self.path, exc.strerror or str(exc)) from exc
             # Anything else SQLite is about to say too, in its own words.
 
     def transact(self, job: Job[T], begin: str) -> T:
