@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 import os
 import sqlite3
 from collections.abc import Callable
@@ -16,6 +15,7 @@ import psycopg
 
 from perdure.storage.contract import Schema, Storage
 from perdure.storage.file.layout import MARKER
+from perdure.storage.file.lines import written
 from perdure.storage.file.store import FileStorage
 from perdure.storage.memory import MemoryStorage
 from perdure.storage.mysql.store import MysqlStorage
@@ -137,5 +137,4 @@ def _bend_sqlite(path: str, schema: Schema) -> None:
 
 
 def _bend_file(path: str, schema: Schema) -> None:
-    numbers = {name: getattr(schema, name) for name in ("schema", "min_reader", "min_writer")}
-    Path(path, MARKER).write_text(json.dumps(numbers))
+    Path(path, MARKER).write_bytes(written(schema))

@@ -17,14 +17,13 @@ from perdure.core.errors import (
     EntryDamagedError,
     NotFoundError,
     PlanOutdatedError,
-    SchemaOutdatedError,
     StorageFullError,
 )
 from perdure.core.identity import ThreadKey
 from perdure.core.pruning import is_blank, standing_for
 from perdure.core.seams import Range, Rewind, Seams
 from perdure.core.writes import Appended, Write
-from perdure.storage.contract import BLOB_GRACE, SCHEMA, Storage
+from perdure.storage.contract import BLOB_GRACE, Storage
 from perdure.storage.drive import drive
 from perdure.storage.file.disk import RealDisk
 from perdure.storage.file.store import FileStorage
@@ -533,49 +532,3 @@ def test_compacting_leaves_a_damaged_thread_to_others(both: Both) -> None:
     (folder_of(both.place) / "log.jsonl.0123456789abcdef.tmp").write_bytes(b"x")
     assert drive(opened(both.place).compact()) == 1
     both.agree()
-
-
-# ── folders of an earlier release ─────────────────────────────────────────────────────────────────────────────────────
-
-_V1 = json.loads((Path(__file__).parent.parent / "corpus" / "v1" / "file.json").read_text())
-
-
-def _unpacked(place: Path) -> None:
-    for name, text in _V1.items():
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).write_text(text)
-
-
-def test_a_folder_of_the_first_schema_is_refused_by_a_check_and_upgraded_otherwise(place: Path) -> None:
-    _unpacked(place)
-    before = (place / "perdure.json").read_bytes()
-    storage = FileStorage(str(place), port=InPlace(str(place)))
-    with pytest.raises(SchemaOutdatedError):
-        drive(storage.setup("check"))
-    assert (place / "perdure.json").read_bytes() == before
-    schema = drive(storage.setup())
-    assert (schema.schema, schema.min_reader, schema.min_writer) == (SCHEMA, SCHEMA, SCHEMA)
-    assert drive(opened(place).setup("check")) == schema
-
-
-@pytest.mark.parametrize("late", [False, True])
-def test_an_upgrade_that_dies_is_made_again(late: bool) -> None:
-    operation, died = 0, True
-    while died:
-        disk = PowerLossDisk()
-        opened(ROOT, disk=disk)
-        marker = disk.open(f"{ROOT}/perdure.json", write=True)
-        assert marker is not None
-        marker.truncate(0)
-        marker.write(0, _V1["perdure.json"].encode())
-        marker.sync()
-        disk.fails_after, disk.fails_late, died = disk.operations + operation, late, False
-        try:
-            opened(ROOT, disk=disk)
-        except PowerLost:
-            died = True
-        disk.fails_after = None
-        for seed in range(5):
-            assert drive(opened(ROOT, disk=disk.after_power_loss(seed)).setup("check")).schema == SCHEMA
-        operation += 1
-    assert operation > 4

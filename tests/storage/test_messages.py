@@ -16,7 +16,7 @@ from perdure.core.messages import SHAPE, MessageQuery, Owner, Projected
 from perdure.storage.drive import drive
 from perdure.storage.mysql import dialect as mysql
 from perdure.storage.postgres import dialect as postgres
-from perdure.storage.sql import asking, finding, rows, schema
+from perdure.storage.sql import asking, finding, rows
 from perdure.storage.sql.dialect import EVERYBODY, NOBODY, ONE, Dialect
 from perdure.storage.sql.statements import Statements
 from perdure.storage.sqlite import store as sqlite_store
@@ -160,18 +160,6 @@ def test_a_library_without_fts5_is_told_so(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(StorageError, match="FTS5"):
         drive(storage.setup())
     drive(storage.close())
-
-
-def test_steps_one_by_one_make_the_layout_of_a_fresh_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fresh, steps = Opened(tmp_path / "fresh.db"), schema.STEPS
-    for count in range(1, len(steps) + 1):
-        monkeypatch.setattr(schema, "STEPS", steps[:count])
-        monkeypatch.setattr("perdure.storage.sql.setup.SCHEMA", count)
-        stepped = Opened(tmp_path / "stepped.db")
-        drive(stepped.storage.close())
-    drive(fresh.storage.close())
-    layout = "SELECT type, name, sql FROM sqlite_master ORDER BY name"
-    assert stepped.ask(layout) == fresh.ask(layout)
 
 
 @pytest.mark.parametrize("is_long", [False, True])

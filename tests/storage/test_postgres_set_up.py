@@ -18,7 +18,6 @@ from perdure.storage.contract import SCHEMA
 from perdure.storage.drive import drive
 from perdure.storage.postgres.options import Options
 from perdure.storage.postgres.store import PostgresStorage
-from perdure.storage.sql import schema as layout_steps
 from perdure.testing.servers import PostgresServer, ServerMissing, require
 from perdure.testing.servers.binaries import POSTGRES, beside
 from tests.crash.set_up_kills import Kill
@@ -97,18 +96,6 @@ def test_a_program_without_rights_is_told_so(server: PostgresServer, database: s
 
 def test_printed_steps_make_the_layout_that_set_up_makes(server: PostgresServer, url: str, database: str) -> None:
     run_printed(server, database)
-    assert layout(server, database) == fresh_layout(server)
-
-
-def test_steps_one_by_one_make_the_layout_of_a_fresh_place(
-    server: PostgresServer, url: str, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    steps = layout_steps.STEPS
-    for count in range(1, len(steps) + 1):
-        monkeypatch.setattr(layout_steps, "STEPS", steps[:count])
-        storage = opened(url)
-        drive(storage._run.write(storage._upgrade))
-        drive(storage.close())
     assert layout(server, database) == fresh_layout(server)
 
 

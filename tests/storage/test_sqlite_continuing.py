@@ -65,18 +65,3 @@ def test_a_step_of_a_run_touches_its_entry_its_key_and_its_line_and_no_other_pag
         frames.append((wal.stat().st_size - before) / FRAME)
     assert median(frames) == 3  # more where a page is full
     drive(storage.close())
-
-
-def test_a_process_of_an_earlier_release_that_is_open_still_keeps_the_minute_right(tmp_path: Path) -> None:
-    """It knows no such column, and names the lease at each write."""
-    storage = opened(tmp_path / "a.db")
-    drive(Scribe(storage, ManualClock()).append())
-    with sqlite3.connect(tmp_path / "a.db") as older:
-        older.execute("UPDATE perdure_thread SET head = 2, lease_until = 0, updated_at = updated_at + (5 << 26)")
-        columns = [name for _, name, *_ in older.execute("PRAGMA table_info(perdure_thread)")]
-        others = ", ".join(each for each in columns if each not in ("row", "uid", "name_key", "updated_minute"))
-        older.execute(f"INSERT INTO perdure_thread (uid, {others}) SELECT 'other', {others} FROM perdure_thread")
-        found = older.execute("SELECT updated_minute = updated_at >> 26 FROM perdure_thread").fetchall()
-    older.close()
-    assert found == [(1,), (1,)]
-    drive(storage.close())

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from perdure.core.derived import Derived
     from perdure.core.transfer import ThreadCopy
 
-SCHEMA = 4  # what this release writes
-READS = 1  # the oldest schema this release reads and upgrades
+SCHEMA = 1  # what this release writes
 NEVER = 1 << 62  # a size that nothing has
 BLOB_GRACE = 3600 * 1_000_000  # a large value nobody refers to is swept after an hour
 

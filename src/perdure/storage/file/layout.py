@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from posixpath import dirname, join
 
 import msgspec
 
-from perdure.core.errors import NotAStorageError, SchemaOutdatedError, SchemaTooNewError
-from perdure.storage.contract import READS, SCHEMA, Migrate, Schema
+from perdure.core.errors import NotAStorageError
+from perdure.storage.contract import Migrate, Schema
 from perdure.storage.file import files
 from perdure.storage.file.disk import Disk
 from perdure.storage.file.lines import CannotReadLine, checked, written
 from perdure.storage.file.logs import BLOBS, HIDDEN, KEPT, THREADS, TRASH
 from perdure.storage.permissions import is_temporary
+from perdure.storage.steps import Step, complete, steps_after, usable
 
 MARKER, LOCK, IGNORE = "perdure.json", "perdure.lock", ".gitignore"
-STEPS = (
-    "make the folder",
-    f"write {IGNORE} with the line *",
-    f"make the folders {THREADS}, {HIDDEN}, {TRASH} and {BLOBS}",
-    f"write {MARKER} with schema, min_reader, min_writer and a checksum",
-)
 _SCHEMA = msgspec.json.Decoder(Schema)
 _OURS = frozenset({MARKER, LOCK, IGNORE, THREADS, HIDDEN, TRASH, BLOBS})
 
@@ -32,41 +27,37 @@ def files_of(root: str) -> list[str]:
     return [join(root, name) for name in (MARKER, THREADS, HIDDEN, TRASH, BLOBS, KEPT)]
 
 
-def prepare(disk: Disk, root: str, migrate: Migrate) -> Schema:
-    """Make the layout, or check the one that is there."""
-    found = read(disk, root)
+class FolderStep(Step, frozen=True, kw_only=True):
+    """One change of the folder. If its maker is killed it is done again: it must not matter how far it came before."""
+
+    words: tuple[str, ...]  # what it does, for people
+    change: Callable[[Disk, str], None]
+
+
+def prepare(disk: Disk, root: str, migrate: Migrate, steps: Sequence[FolderStep]) -> Schema:
+    """Make or upgrade the layout, or check the one that is there."""
+    found = _read(disk, root)
     if found is None:
         _check_empty(disk, root)
-        if migrate == "check":
-            raise SchemaOutdatedError(root, "there is no storage here yet")
-        found = _make(disk, root)
-    if found.schema < SCHEMA:
-        if migrate == "check":
-            raise SchemaOutdatedError(root, f"schema {found.schema}, this release writes {SCHEMA}")
-        found = _upgrade(disk, root)
+    ready = complete(root, found, steps, migrate) or usable(root, _upgrade(disk, root, steps), steps)
     if migrate == "auto":
         _make_folders(disk, root)  # a copy made by git or by an archiver has lost the empty ones
-    return found
+    return ready
 
 
-def read(disk: Disk, root: str) -> Schema | None:
-    """The schema of the folder, which this release may use; None when it has none."""
+def words(steps: Sequence[FolderStep]) -> list[str]:
+    """What would be done to an empty place."""
+    mark = f"write {MARKER} with schema, min_reader, min_writer and a checksum"
+    return [text for step in steps for text in (*step.words, mark)]
+
+
+def _read(disk: Disk, root: str) -> Schema | None:
+    """The schema of the folder; None when it has none."""
     data = files.get(disk, join(root, MARKER))
-    if data is None:
-        return None
     try:
-        return _usable(root, checked(data, _SCHEMA) if b'"crc"' in data else _SCHEMA.decode(data))
-    except (CannotReadLine, msgspec.MsgspecError, UnicodeDecodeError) as exc:
+        return None if data is None else checked(data, _SCHEMA)
+    except CannotReadLine as exc:
         raise NotAStorageError(root, f"its {MARKER} {exc}") from exc
-
-
-def _usable(root: str, found: Schema) -> Schema:
-    if max(found.min_reader, found.min_writer) > SCHEMA:
-        needs = max(found.min_reader, found.min_writer)
-        raise SchemaTooNewError(root, f"it needs a release that knows schema {needs}, this one knows {SCHEMA}")
-    if found.schema < READS:
-        raise SchemaOutdatedError(root, f"it has schema {found.schema}")
-    return found
 
 
 def _check_empty(disk: Disk, root: str) -> None:
@@ -82,17 +73,16 @@ def _is_ours(name: str) -> bool:
     return name in _OURS or is_temporary(name, MARKER) or is_temporary(name, IGNORE)
 
 
-def _make(disk: Disk, root: str) -> Schema:
+def _upgrade(disk: Disk, root: str, steps: Sequence[FolderStep]) -> Schema:
+    """Do the missing steps. Of several processes one does it, the others find it done."""
     files.make_folder(disk, root)
     with held(disk, root):
-        return read(disk, root) or _fill(disk, root)
-
-
-def _upgrade(disk: Disk, root: str) -> Schema:
-    """Only the marker changes: what schema 2 adds to a line is absent in those of schema 1."""
-    with held(disk, root):
-        found = read(disk, root)
-        return found if found and found.schema >= SCHEMA else _mark(disk, root)
+        found = _read(disk, root)
+        for step in steps_after(steps, found):
+            step.change(disk, root)
+            found = step.schema
+            files.put(disk, join(root, MARKER), written(found))  # last: with it, everything else is there
+        return found or steps[-1].schema
 
 
 @contextmanager
@@ -112,14 +102,23 @@ def _make_folders(disk: Disk, root: str) -> None:
             files.make_folder(disk, join(root, name))
 
 
-def _fill(disk: Disk, root: str) -> Schema:
+def _fill(disk: Disk, root: str) -> None:
     files.put(disk, join(root, IGNORE), b"*\n")
     _make_folders(disk, root)
     disk.sync_folder(dirname(root) or ".")
-    return _mark(disk, root)  # last: with it, everything else is there
 
 
-def _mark(disk: Disk, root: str) -> Schema:
-    made = Schema(schema=SCHEMA, min_reader=SCHEMA, min_writer=SCHEMA)
-    files.put(disk, join(root, MARKER), written(made))
-    return made
+STEPS: tuple[FolderStep, ...] = (
+    FolderStep(
+        number=1,
+        why="the first layout",
+        words=(
+            "make the folder",
+            f"write {IGNORE} with the line *",
+            f"make the folders {THREADS}, {HIDDEN}, {TRASH} and {BLOBS}",
+        ),
+        change=_fill,
+        min_reader=1,
+        min_writer=1,
+    ),
+)

@@ -52,8 +52,17 @@ class FileStorage:
     reuses_room = True
     packs_from = packs_records_from = NEVER
 
-    def __init__(self, path: str, *, port: Port, disk: Disk | None = None, telemetry: Telemetry | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        port: Port,
+        disk: Disk | None = None,
+        telemetry: Telemetry | None = None,
+        steps: Sequence[layout.FolderStep] = layout.STEPS,
+    ) -> None:
         self._root = abspath(path)
+        self._steps = steps
         self._port = port
         self._disk = disk or RealDisk()
         self._logs = Logs(self._disk, self._root, telemetry or Silence())
@@ -64,13 +73,13 @@ class FileStorage:
         return await self._port.run(lambda: self._setup(migrate))
 
     def _setup(self, migrate: Migrate) -> Schema:
-        schema = layout.prepare(self._disk, self._root, migrate)
+        schema = layout.prepare(self._disk, self._root, migrate, self._steps)
         if migrate == "auto":
             deletion.clean(self._logs)
         return schema
 
     def migration(self) -> Sequence[str]:
-        return layout.STEPS
+        return layout.words(self._steps)
 
     async def append(self, write: Write) -> Appended:
         return await self._port.run(lambda: writing.append(self._logs, self._blobs, write))

@@ -16,7 +16,7 @@ _TABLE = (
 )
 _USER_COLUMNS = {"string": "VARCHAR(512) NOT NULL", "int": "INT", "bigint": "BIGINT"}
 # An index holds at most 3072 bytes, a character of these texts up to four.
-_NAMED = {
+_USER_INDEX = {
     "string": "namespace(250), user_id(250), id(250)",
     "int": "namespace(250), user_id, id(250)",
     "bigint": "namespace(250), user_id, id(250)",
@@ -55,8 +55,8 @@ def dialect(users: UserIdType) -> Dialect:
         on_taken="ON DUPLICATE KEY UPDATE {changes}",
         on_taken_nothing="ON DUPLICATE KEY UPDATE {any} = {any}",
         partial_indexes=False,
-        named_columns=_NAMED[users],
-        finding=("CREATE INDEX {t}thread_id ON {t}thread (id(250))",),
+        user_columns=_USER_INDEX[users],
+        id_columns="id(250)",
         # Without partial indexes: only threads that are leased have an owner.
         lease_columns="namespace, lease_owner(16), lease_until",
         user_read="coalesce(CAST(user_id AS CHAR), '')" if typed else "user_id",

@@ -17,9 +17,10 @@ from perdure.storage.mysql.dialect import COLLATIONS, UserIdType
 from perdure.storage.mysql.literals import spelled
 from perdure.storage.sql import setup
 from perdure.storage.sql.dialect import Dialect
-from perdure.storage.sql.schema import SchemaStep, run_step, steps_after
+from perdure.storage.sql.schema import SchemaStep, run_step
 from perdure.storage.sql.statements import Statements
 from perdure.storage.sql.transactions import Transaction, TryAgain
+from perdure.storage.steps import steps_after
 
 _PATIENCE = 30  # seconds that a process waits while another one does it
 _SESSION = "SET SESSION sql_mode = 'STRICT_ALL_TABLES,ANSI_QUOTES,NO_ENGINE_SUBSTITUTION'"
@@ -35,11 +36,18 @@ class Layout:
     """The tables of one database."""
 
     def __init__(
-        self, place: str, database: str, sql: Statements, users: UserIdType, call_timeout: float | None
+        self,
+        place: str,
+        database: str,
+        sql: Statements,
+        users: UserIdType,
+        call_timeout: float | None,
+        steps: Sequence[SchemaStep],
     ) -> None:
         self._place = place
         self._sql = sql
         self._users = users
+        self._steps = steps
         # The server has to answer before a call is given up, or waiting for the other process looked like an outage.
         self._patience = _PATIENCE if call_timeout is None else min(_PATIENCE, int(call_timeout / 2))
         # Names of locks belong to the whole server, and are short.
@@ -73,17 +81,15 @@ class Layout:
 
     async def _upgraded(self, tx: Transaction) -> Schema:
         found = await self.found(tx)
-        for step in steps_after(found.schema if found else 0):
+        for step in steps_after(self._steps, found):
             changes, marks = _parts(step, self._sql.dialect)
             for number, change in enumerate(changes):
                 await self._do(tx, change)
                 if number == 0:  # before there is a column for users: nobody must go on with another type
                     await self._keep_users(tx)
             await tx.run("; ".join(("START TRANSACTION", *marks, "COMMIT")))
-        upgraded = await self.found(tx)
-        if upgraded is None:
-            raise NotAStorageError(self._place, "its layout could not be made")
-        return upgraded
+            found = step.schema
+        return found or self._steps[-1].schema
 
     async def _do(self, tx: Transaction, change: str) -> None:
         for kind, has in ((_INDEX, _HAS_INDEX), (_COLUMN, _HAS_COLUMN)):
@@ -107,7 +113,7 @@ class Layout:
         """The statements for an empty database, as the client of the server takes them."""
         users = spelled(self._sql.KEEP, ("user_id_type", self._users)).decode()
         script = [_SESSION]
-        for step in steps_after(0):
+        for step in self._steps:
             changes, marks = _parts(step, self._sql.dialect)
             script += [*changes, "START TRANSACTION", users, *marks, "COMMIT"]
         return script

@@ -9,7 +9,7 @@ from perdure.core.errors import InvalidInputError
 from perdure.core.ports import Silence, Telemetry
 from perdure.core.writes import Write
 from perdure.storage.baton import Baton
-from perdure.storage.contract import SCHEMA, Migrate, Schema, Watch
+from perdure.storage.contract import Migrate, Schema, Watch
 from perdure.storage.mysql.address import read_address
 from perdure.storage.mysql.continuing import Continuing
 from perdure.storage.mysql.dialect import UserIdType, dialect
@@ -18,13 +18,14 @@ from perdure.storage.mysql.ports import InPlacePool, LoopPool
 from perdure.storage.mysql.saving import Saving
 from perdure.storage.mysql.transactions import MysqlPort
 from perdure.storage.ports import PollingWatch
-from perdure.storage.sql import setup
 from perdure.storage.sql.retrying import CALL_TIMEOUT, Landed, Retrying, check_call_timeout
 from perdure.storage.sql.rows import StoredThread
+from perdure.storage.sql.schema import STEPS, SchemaStep
 from perdure.storage.sql.statements import Statements
 from perdure.storage.sql.store import SqlStorage
 from perdure.storage.sql.transactions import CommitUnknown, ServerGone, TryAgain
 from perdure.storage.sql.writing import Answer, append_slowly
+from perdure.storage.steps import complete, usable
 
 Mode = Literal["sync", "async"]
 
@@ -54,6 +55,7 @@ class MysqlStorage(SqlStorage):
         user_id_type: UserIdType = "string",
         baton: Baton | None = None,
         telemetry: Telemetry | None = None,
+        steps: Sequence[SchemaStep] = STEPS,
     ) -> None:
         _check(pool_max, password, user_id_type)
         check_call_timeout(call_timeout)
@@ -73,20 +75,18 @@ class MysqlStorage(SqlStorage):
             retry_seconds=retry_seconds, call_timeout=call_timeout, baton=baton, telemetry=told,
         )  # fmt: skip
         super().__init__(port, retry_seconds=retry_seconds)
-        self._layout = Layout(address.place, address.database, sql, user_id_type, call_timeout)
+        self._steps = steps
+        self._layout = Layout(address.place, address.database, sql, user_id_type, call_timeout, steps)
         self._quick = (Continuing(sql, port, server_time=server_time), Saving(sql, port, server_time=server_time))
 
     async def setup(self, migrate: Migrate = "auto") -> Schema:
         port = self._port
         run = self._run if port.reached else Retrying(port, 0)  # a wrong address is told at once
         port.distrust()  # whoever sets up again wants to know what the server says to somebody new
-        found = await run.read(self._layout.found, alone=True)
-        if found is None or found.schema < SCHEMA:
-            if migrate == "check":
-                raise setup.outdated(port.place, found)
-            found = await self._run.read(self._layout.upgrade, alone=True)
+        found = complete(port.place, await run.read(self._layout.found, alone=True), self._steps, migrate)
+        found = found or usable(port.place, await self._run.read(self._layout.upgrade, alone=True), self._steps)
         await self._run.read(self._layout.check_users, alone=True)
-        return setup.checked(port.place, found)
+        return found
 
     def migration(self) -> Sequence[str]:
         return self._layout.script()

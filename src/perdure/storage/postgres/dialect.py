@@ -55,11 +55,8 @@ def dialect(schema: str, users: UserIdType) -> Dialect:
         user_nobody="user_id IS NULL" if typed else "user_id = ''",
         has_meta=f"SELECT 1 FROM pg_tables WHERE schemaname = '{schema}' AND tablename = 'meta'",  # noqa: S608
         # One name each: an index takes no more of them where they have 512 characters.
-        finding=(
-            "DROP INDEX {t}thread_user",
-            "CREATE INDEX thread_user ON {t}thread (user_id, updated_minute)",
-            "CREATE INDEX thread_id ON {t}thread (id)",
-        ),
+        user_columns="user_id, updated_minute",
+        id_columns="id",
         after=_after,
     )
 

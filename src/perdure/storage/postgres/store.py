@@ -24,11 +24,12 @@ from perdure.storage.postgres.watching import Announcer, Listening
 from perdure.storage.sql import setup
 from perdure.storage.sql.retrying import Landed, Retrying
 from perdure.storage.sql.rows import Row, StoredThread
-from perdure.storage.sql.schema import run_step, steps_after
+from perdure.storage.sql.schema import STEPS, SchemaStep, run_step
 from perdure.storage.sql.statements import Statements
 from perdure.storage.sql.store import SqlStorage
 from perdure.storage.sql.transactions import CommitUnknown, ServerGone, Transaction, TryAgain
 from perdure.storage.sql.writing import Answer, append_slowly
+from perdure.storage.steps import complete, usable
 
 Mode = Literal["sync", "async"]
 _ANY_TEXT = ("UTF8", "SQL_ASCII")  # encodings of databases that keep whatever is sent
@@ -49,8 +50,10 @@ class PostgresStorage(SqlStorage):
         mode: Mode,
         baton: Baton | None = None,
         telemetry: Telemetry | None = None,
+        steps: Sequence[SchemaStep] = STEPS,
     ) -> None:
         self._options = check(options or Options())
+        self._steps = steps
         self._sql = Statements(dialect(self._options.schema, self._options.user_id_type))
         place = place_of(url, self._options.schema)
         pool, told = pool_for(url, mode, self._options), telemetry or Silence()
@@ -65,13 +68,10 @@ class PostgresStorage(SqlStorage):
     async def setup(self, migrate: Migrate = "auto") -> Schema:
         place = self._port.place
         run = self._run if self._port.reached else Retrying(self._port, 0)  # a wrong address is told at once
-        found = await run.read(setup.schema_of)
-        if found is None or found.schema < setup.SCHEMA:
-            if migrate == "check":
-                raise setup.outdated(place, found)
-            found = await self._run.write(self._upgrade)
+        found = complete(place, await run.read(setup.schema_of), self._steps, migrate)
+        found = found or usable(place, await self._run.write(self._upgrade), self._steps)
         await self._run.read(self._check_users, alone=True)
-        return setup.checked(place, found)
+        return found
 
     async def _upgrade(self, tx: Transaction) -> Schema:
         """Of several processes one does it: the others wait for the lock and find it done."""
@@ -79,7 +79,7 @@ class PostgresStorage(SqlStorage):
         await self._check_encoding(tx)
         if not await tx.rows("SELECT 1 FROM pg_namespace WHERE nspname = $1::text", (self._options.schema,)):
             await tx.run(self._make_schema())
-        upgraded = await setup.upgrade(tx)
+        upgraded = await setup.upgrade(tx, self._steps)
         await tx.run(tx.sql.KEEP, ("user_id_type", self._options.user_id_type))
         return upgraded
 
@@ -105,7 +105,7 @@ class PostgresStorage(SqlStorage):
                 )
 
     def migration(self) -> Sequence[str]:
-        steps = [text for step in steps_after(0) for text in run_step(step, self._sql.dialect)]
+        steps = [text for step in self._steps for text in run_step(step, self._sql.dialect)]
         meta, kind = self._sql.dialect.table("meta"), self._options.user_id_type
         kept = f"INSERT INTO {meta} (name, value) VALUES ('user_id_type', '{kind}')"  # noqa: S608  # words of ours
         return ["BEGIN", self._make_schema(), *steps, kept, "COMMIT"]

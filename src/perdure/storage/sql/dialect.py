@@ -28,7 +28,7 @@ class Types(msgspec.Struct, frozen=True, kw_only=True):
     bytes: str
     user: str
     computed: str = ""  # columns of `entry` computed from its place
-    minute: str = ""  # a column of `thread` that changes about once a minute, for an index that saves need not touch
+    minute: str = ""  # a column of `thread` that changes about once a minute, for indexes that saves need not touch
     rowless: str = ""  # after a table whose key is its only order
     table: str = ""  # after every table
 
@@ -54,14 +54,14 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     partial_indexes: bool = True
     by_minute: bool = False  # whether the directory is indexed by the minute of `updated_at` only
     keeps_minute: bool = False  # … which statements fill in: naming it in an UPDATE would touch its index each time
-    named_columns: str = "namespace, user_id, id"  # a thread's name, as far as an index can hold it
+    user_columns: str  # finds the threads of a user, as far as an index can hold it
+    id_columns: str  # finds threads by their id
     lease_columns: str = "namespace, lease_until"  # finds leases that ran out
     user_read: str = "user_id"  # the user as text, '' for nobody
     user_bound: str = "?"  # a user as the column wants it
     user_nobody: str = "user_id = ''"
     doubts_indexes: bool = False  # whether a thread that was not found is looked for in other indexes too
     has_meta: str  # one row if the layout was made
-    finding: tuple[str, ...] = ()  # schema 4: how threads are found by id and by user, and in which order
     laid_out: Callable[[str], str] = lambda text: text  # a statement of the layout, as the database is to keep it
     after: Callable[[str], tuple[str, ...]] = lambda table: ()  # what ALTER TABLE adds to a new table
 

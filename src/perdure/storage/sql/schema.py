@@ -1,8 +1,4 @@
-"""The layout in numbered steps, one shape on all databases, as SQL that people may read and run themselves.
-
-A step is never changed once released: a new layout is a new step. `min_reader` and `min_writer` tell which releases may
-still use a storage after it: a step that only adds leaves them as they were.
-"""
+"""The layout in numbered steps, one shape on all databases, as SQL that people may read and run themselves."""
 
 from __future__ import annotations
 
@@ -11,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from perdure.storage.sql.dialect import Dialect
+from perdure.storage.steps import Step
 
 _META = """
 CREATE TABLE {t}meta (
@@ -30,9 +27,11 @@ CREATE TABLE {t}thread (
   name             {text},
   agent            {text},
   tags             {text} NOT NULL,            -- a JSON list
+  metadata         {text},                     -- what is known of the thread, as JSON
   status           {text} NOT NULL,
   head             {int} NOT NULL,             -- version of the newest entry
   head_state_version {int} NOT NULL,           -- version of the newest entry that changed the state
+  run_version      {int} NOT NULL,             -- version of the newest `run.started` entry, 0 for none
   head_digest      {hash} NOT NULL,            -- chain digest of the newest entry
   last_checkpoint  {id},
   epoch            {int} NOT NULL,
@@ -109,7 +108,6 @@ CREATE TABLE {t}blob_use (
 ){rowless}{table}
 """
 
-
 _REWIND = """
 CREATE TABLE {t}rewind (
   "row"            {place},                    -- thread * 2^32 + version of the entry that went back
@@ -126,10 +124,6 @@ CREATE TABLE {t}composed (
   payload          {bytes} NOT NULL            -- one change that does what those of the range did
 ){table}
 """
-
-_METADATA = "ALTER TABLE {t}thread ADD COLUMN metadata {text}"  # what is known of a thread, as JSON
-# Version of the newest `run.started` entry. Nothing started a run before this step.
-_RUN = "ALTER TABLE {t}thread ADD COLUMN run_version {int} NOT NULL DEFAULT 0"
 
 _MESSAGE = """
 CREATE TABLE {t}message (
@@ -172,7 +166,8 @@ class Index(msgspec.Struct, frozen=True):
 
 _INDEXES = (
     Index("thread_updated", "thread (namespace, {newest})"),
-    Index("thread_user", "thread ({named})"),
+    Index("thread_user", "thread ({users})"),
+    Index("thread_id", "thread ({ids})"),
     Index("thread_lease", "thread ({leases})", "lease_owner IS NOT NULL"),
     Index("thread_wake", "thread (namespace, wake_at)", "wake_at IS NOT NULL"),
     Index("thread_parent", "thread (parent)", "parent IS NOT NULL"),
@@ -180,9 +175,6 @@ _INDEXES = (
     Index("checkpoint_id", "checkpoint (id)"),
     Index("checkpoint_kind", "checkpoint (thread, kind, version)"),
     Index("blob_use_blob", 'blob_use ("blob")'),
-)
-
-_MESSAGE_INDEXES = (
     Index("message_id", 'message (id, "row")', "id IS NOT NULL"),
     Index("message_scope", "message (scope, at)"),
     Index("message_space", "message (space, at)"),
@@ -191,18 +183,13 @@ _MESSAGE_INDEXES = (
 Part = str | Index | Callable[[Dialect], list[str]]
 
 
-class SchemaStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One change of the layout, done in one transaction where the database can."""
+class SchemaStep(Step, frozen=True, kw_only=True):
+    """One change of the layout, done in one transaction where the database can.
 
-    number: int
-    why: str
+    Where it cannot, a part whose maker was killed is done again: it must not matter how much of it was done before.
+    """
+
     parts: tuple[Part, ...]
-    min_reader: int
-    min_writer: int
-
-
-def _finding(dialect: Dialect) -> list[str]:
-    return [text.format(t=dialect.tables) for text in dialect.finding]
 
 
 def _word_index(dialect: Dialect) -> list[str]:
@@ -210,44 +197,24 @@ def _word_index(dialect: Dialect) -> list[str]:
     return [text.format(t=dialect.tables) for text in index.layout] if index else []
 
 
+_TABLES = (
+    *(_META, _THREAD, _ENTRY, _SNAPSHOT, _CHECKPOINT, _BLOB, _BLOB_USE, _REWIND, _COMPOSED),
+    *(_MESSAGE, _PROJECTION),
+)
 STEPS: tuple[SchemaStep, ...] = (
     SchemaStep(
         number=1,
         why="the first layout",
-        parts=(_META, _THREAD, _ENTRY, _SNAPSHOT, _CHECKPOINT, _BLOB, _BLOB_USE, *_INDEXES),
+        parts=(*_TABLES, *_INDEXES, _word_index),
         min_reader=1,
         min_writer=1,
     ),
-    SchemaStep(
-        number=2,
-        why="rewinds, and what stands for pruned ranges",
-        parts=(_REWIND, _COMPOSED),
-        min_reader=2,
-        min_writer=2,
-    ),
-    # A release that deletes a thread and leaves its lines behind must not write here.
-    SchemaStep(
-        number=3,
-        why="lines of messages, read off the logs, and their words; runs",
-        parts=(_METADATA, _RUN, _MESSAGE, _PROJECTION, *_MESSAGE_INDEXES, _word_index),
-        min_reader=3,
-        min_writer=3,
-    ),
-    # A release that moves a head on SQLite and leaves the minute as it was would leave the directory in another order,
-    # and none before this reads deflated records.
-    SchemaStep(number=4, why="how threads are found", parts=(_finding,), min_reader=4, min_writer=4),
 )
-
 
 TABLES = (
     *("meta", "thread", "entry", "snapshot", "checkpoint", "blob", "blob_use", "rewind", "composed"),
     *("message", "projection"),
 )
-
-
-def steps_after(schema: int) -> tuple[SchemaStep, ...]:
-    """The steps that a storage of this schema still lacks."""
-    return tuple(step for step in STEPS if step.number > schema)
 
 
 def run_step(step: SchemaStep, dialect: Dialect) -> list[str]:
@@ -270,8 +237,9 @@ def _written(part: Part, dialect: Dialect) -> list[str]:
 
 
 def _index(index: Index, dialect: Dialect) -> str:
-    newest = "updated_minute" if dialect.types.minute else "updated_at, uid"
-    columns = {"named": dialect.named_columns, "leases": dialect.lease_columns, "newest": newest}
+    newest = "updated_minute" if dialect.by_minute else "updated_at, uid"
+    columns = {"users": dialect.user_columns, "ids": dialect.id_columns}
+    columns |= {"leases": dialect.lease_columns, "newest": newest}
     on = index.on.format(thread_of_entry=dialect.thread_of_entry, **columns)
     where = f" WHERE {index.where}" if index.where and dialect.partial_indexes else ""
     unique = "UNIQUE " if index.unique else ""
@@ -279,7 +247,7 @@ def _index(index: Index, dialect: Dialect) -> str:
 
 
 def _marks(step: SchemaStep, dialect: Dialect) -> list[str]:
-    values = {"schema": step.number, "min_reader": step.min_reader, "min_writer": step.min_writer}
+    values = msgspec.structs.asdict(step.schema)
     names = ", ".join(f"'{name}'" for name in values)
     rows = ", ".join(f"('{name}', '{value}')" for name, value in values.items())
     meta = dialect.table("meta")

@@ -18,7 +18,7 @@ from perdure.storage.ports import PollingWatch
 from perdure.storage.sql.messages import project
 from perdure.storage.sql.retrying import Landed
 from perdure.storage.sql.rows import StoredThread
-from perdure.storage.sql.schema import run_step, steps_after
+from perdure.storage.sql.schema import STEPS, SchemaStep, run_step
 from perdure.storage.sql.setup import set_up
 from perdure.storage.sql.store import SqlStorage
 from perdure.storage.sql.transactions import Transaction
@@ -50,8 +50,10 @@ class SqliteStorage(SqlStorage):
         synchronous: Synchronous = "FULL",
         file_mode: int = PRIVATE,
         telemetry: Telemetry | None = None,
+        steps: Sequence[SchemaStep] = STEPS,
     ) -> None:
         self.path = path
+        self._steps = steps
 
         def connection() -> Connection:
             return Connection(path, busy_timeout=busy_timeout, synchronous=synchronous, file_mode=file_mode)
@@ -63,7 +65,7 @@ class SqliteStorage(SqlStorage):
     async def setup(self, migrate: Migrate = "auto") -> Schema:
         _check_place(self.path, migrate)
         await self._port.read(self._check_library)
-        return await set_up(self._port, self.path, migrate)
+        return await set_up(self._port, self.path, migrate, self._steps)
 
     async def _append(self, write: Write, known: StoredThread | None, landed: Landed[Answer]) -> Answer:
         return await self._run.write(lambda tx: append(tx, write, known), landed)
@@ -82,7 +84,7 @@ class SqliteStorage(SqlStorage):
         return await self._write_long(lambda tx: put_thread(tx, copy))
 
     def migration(self) -> Sequence[str]:
-        steps = [run_step(step, DIALECT) for step in steps_after(0)]
+        steps = [run_step(step, DIALECT) for step in self._steps]
         return [text for step in steps for text in ("BEGIN IMMEDIATE", *step, "COMMIT")]
 
     def compacting(self) -> str:
