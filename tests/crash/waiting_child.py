@@ -1,6 +1,6 @@
 """Processes that do one thing when they are told to, so that several begin at the same moment.
 
-    python -m tests.crash.waiting_child WHAT URL ARGUMENT…
+    python -m tests.crash.waiting_child WHAT ARGUMENT…
 
 Each says "ready", does `WHAT` of this module after a line of input, and says what came of it as a line of JSON.
 """
@@ -37,6 +37,17 @@ def set_up(url: str) -> Any:
     schema = drive(storage.setup())
     drive(storage.close())
     return schema.schema
+
+
+def upgrade(backend: str, at: str) -> Any:
+    """Upgrade a storage to the made-up next release, and say at which schema and version it is then."""
+    from tests.storage.made_up import NEXT, PLACES
+
+    storage = PLACES[backend](at).open(NEXT)
+    schema = drive(storage.setup())
+    row = drive(storage.thread(THREAD))
+    drive(storage.close())
+    return [schema.schema, row and row.head]
 
 
 def race(url: str, number: str, rounds: str) -> Any:
@@ -134,5 +145,5 @@ def together(children: Sequence[Child]) -> list[Any]:
 if __name__ == "__main__":
     _say("ready")
     sys.stdin.readline()
-    _say({"set_up": set_up, "race": race, "hold": hold}[sys.argv[1]](*sys.argv[2:]))
+    _say({"set_up": set_up, "upgrade": upgrade, "race": race, "hold": hold}[sys.argv[1]](*sys.argv[2:]))
     os._exit(0)

@@ -141,6 +141,8 @@ class Verifier:
         # A reader drops what is damaged and derived; whoever only looks leaves it where it is.
         restorer = Restorer(cast(Storage, Looking(self._storage, made.row)), Silence()) if restore else None
         restored = await replay.compare(snapshots, points, restorer)
+        if restore and not finder.found:
+            await self._check_ids(finder, derived)
         for fault in await self._lines(thread.row.key) if self._lines and thread.intact else ():
             finder.add("lines of messages", fault, derived=True)
         report = Report(
@@ -216,6 +218,16 @@ class Verifier:
         if now is not None and {*now.snapshots} <= {*derived.snapshots}:
             for version in unseen:
                 finder.add(f"snapshot at version {version}", "cannot be read", version, derived=True)
+
+    async def _check_ids(self, finder: Finder, derived: Derived) -> None:
+        """Checkpoints are found by their ids too, through an index that may be damaged while the lines are not."""
+        for row in derived.checkpoints:
+            try:
+                found = await self._storage.checkpoints(derived.row.key, CheckpointQuery(id=row.mark.id, limit=1))
+            except DamagedError as exc:
+                return finder.add(*told(exc))
+            if not found:
+                finder.add(f"checkpoint {row.mark.id}", "is listed, and not found by its id", derived=True)
 
     async def store(
         self, namespace: str, *, user: str | None = None, restore: bool = False, progress: Progress | None = None

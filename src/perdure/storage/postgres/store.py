@@ -105,10 +105,11 @@ class PostgresStorage(SqlStorage):
                 )
 
     def migration(self) -> Sequence[str]:
-        steps = [text for step in self._steps for text in run_step(step, self._sql.dialect)]
         meta, kind = self._sql.dialect.table("meta"), self._options.user_id_type
         kept = f"INSERT INTO {meta} (name, value) VALUES ('user_id_type', '{kind}')"  # noqa: S608  # words of ours
-        return ["BEGIN", self._make_schema(), *steps, kept, "COMMIT"]
+        first, *others = [run_step(step, self._sql.dialect) for step in self._steps]
+        steps = [[self._make_schema(), *first, kept], *others]
+        return [text for step in steps for text in ("BEGIN", *step, "COMMIT")]
 
     def compacting(self) -> str:
         return "readers and writers of a table wait while it is written anew (VACUUM FULL, ACCESS EXCLUSIVE)"
