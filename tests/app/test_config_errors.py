@@ -59,7 +59,7 @@ notifications:
         "8:5: key 'recovery' stands here twice, first in line 7",
         "9:5: unknown key 'quite_other'; there are every, enabled, strategy, interval, after_tools, before_llm, "
         "recovery",
-        "11:29: expected text, found 3",
+        "11:29: expected text, found a whole number",
         "12:23: 'a' cannot be trusted and need approval",
         "14:10: webhook …: its address cannot be read; use https://host/path, and quote what is unusual in a password "
         "as %…",
@@ -83,9 +83,9 @@ notifications:
         ("storage: !env x", "1:10: tag '!env' is not allowed: only plain values are"),
         ("a: &a {}\n<<: *a", "1:1: unknown key 'a'; there are storage, human_in_the_loop, notifications"),
         ("? [storage]\n: 1", "1:3: a key must be a word: neither lists, mappings, tags nor << are read"),
-        ("just text", "1:1: expected keys and values, found text 'just text'"),
+        ("just text", "1:1: expected keys and values, found text"),
         ("- 1", "1:1: expected keys and values, found a list"),
-        ("storage: 5", "1:10: expected keys and values, found 5"),
+        ("storage: 5", "1:10: expected keys and values, found a whole number"),
         ("storage: {sessions: }", "1:20: expected text, found nothing"),
         ("storage: {sessions: []}", "1:21: expected keys and values, found a list"),
         ("storage: {sessions: {}}", "1:21: a url or a backend is missing: sqlite, file, postgres, postgresql, mysql, "
@@ -105,7 +105,7 @@ notifications:
         ("human_in_the_loop: {require_approval_for: deploy}", "1:43: expected a list, found text 'deploy'"),
         ("notifications: [{url: 'http://x', retry: {initial: 9, max: 3}}]",
          "1:42: max is 3, shorter than initial, which is 9"),
-        ("notifications: [{url: 'http://x', headers: {A: 1}}]", "1:48: expected text, found 1"),
+        ("notifications: [{url: 'http://x', headers: {A: 1}}]", "1:48: expected text, found a whole number"),
         ("notifications: [null]", "1:17: expected keys and values, found nothing"),
     ],
 )  # fmt: skip

@@ -105,7 +105,7 @@ def test_a_question_is_listed_decided_once_and_the_run_goes_on_with_the_edited_a
     assert (pause["ask"], pause["args"], pause["thread"]) == ("Deploy to production?", {"env": "prod"}, "release")
     shown = perdure("pauses", STORE, "release", folder=folder).stdout
     assert shown.startswith(
-        f'{pause["id"]}\n  Deploy to production?\n  with {{"env":"prod"}}\n  deploy in thread release'
+        f'{pause["id"]}\n  Deploy to production?\n  with\n    env: "prod"\n  deploy in thread release'
     )
 
     version = str(pause["version"])

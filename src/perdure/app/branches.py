@@ -9,6 +9,7 @@ import msgspec
 
 from perdure.core.errors import NotFoundError
 from perdure.core.identity import ThreadKey
+from perdure.core.retention_words import shown
 from perdure.core.threads import ThreadRow
 from perdure.core.times import to_datetime
 from perdure.storage.contract import Storage
@@ -52,7 +53,7 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
 def _drawn(branch: Branch, first: str, rest: str) -> Iterator[str]:
     began = f" (from @{branch.forked_at})" if branch.forked_at is not None else ""
     mark = " *" if branch.asked else ""
-    yield f"{first}{branch.thread_id} @{branch.version}{began}{mark}"
+    yield f"{first}{shown(branch.thread_id)} @{branch.version}{began}{mark}"
     for at, fork in enumerate(branch.forks):
         last = at == len(branch.forks) - 1
         yield from _drawn(fork, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "))

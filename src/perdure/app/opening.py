@@ -16,10 +16,10 @@ from perdure.app.servers import (
     background_storage,
     check_address,
     hot_storage,
-    masked,
     mysql,
     postgres,
 )
+from perdure.core.addresses import redact_url
 from perdure.core.errors import InvalidUrlError
 from perdure.core.ports import Silence
 from perdure.storage.contract import Storage
@@ -38,17 +38,21 @@ class Address(msgspec.Struct, frozen=True):
     path: str
     options: dict[str, str]
 
+    def __repr__(self) -> str:
+        """Without what may be a password."""
+        return f"Address({redact_url(self.url)!r})"
+
 
 def parse(url: object) -> Address:
     """Read `memory://`, `file:./folder`, `file:///abs/folder`, `sqlite:///name.db`, `sqlite:////abs/name.db`,
     `postgresql://user@host/database` or `mysql://user@host/database`.
     """
     if not isinstance(url, str):
-        raise InvalidUrlError(repr(url), "it is not a str")
+        raise InvalidUrlError(type(url).__name__, "it is not a str")
     scheme, colon, rest = url.partition(":")
     scheme = _ALIASES.get(scheme, scheme)
     if not colon or scheme not in _SCHEMES:
-        raise InvalidUrlError(masked(url), _unknown_scheme(scheme if colon else ""))
+        raise InvalidUrlError(url, _unknown_scheme(scheme if colon else ""))
     if scheme in _SERVERS:
         return _server_address(url, scheme, rest)
     body, _, query = rest.partition("?")
@@ -57,7 +61,7 @@ def parse(url: object) -> Address:
 
 def _server_address(url: str, scheme: str, rest: str) -> Address:
     if not rest.startswith("//"):
-        raise InvalidUrlError(masked(url), f"{scheme}:// and a host are needed")
+        raise InvalidUrlError(url, f"{scheme}:// and a host are needed")
     check_address(url)
     return Address(f"{scheme}:{rest}", scheme, "", {})
 
@@ -67,7 +71,7 @@ def _options(url: str, query: str) -> dict[str, str]:
         return {}
     pairs = [part.partition("=") for part in query.split("&")]
     if not all(name and equals for name, equals, _ in pairs):
-        raise InvalidUrlError(url, f"options look like name=value&name=value, not {query!r}")
+        raise InvalidUrlError(url, "options look like name=value&name=value")
     return {_unquoted(name): _unquoted(value) for name, _, value in pairs}
 
 
@@ -82,7 +86,8 @@ def _unquoted(text: str) -> str:
 def _unknown_scheme(scheme: str) -> str:
     if scheme in ("redis", "rediss"):
         return f"{scheme} is never the truth: give it as hot={scheme + '://…'!r} beside a storage"
-    return f"unknown scheme {scheme!r}" + hint(scheme, _SCHEMES)
+    # Before the colon of something else than an address may stand a password.
+    return f"unknown scheme {scheme!r}" + hint(scheme, _SCHEMES) if not scheme or scheme.isalnum() else "unknown scheme"
 
 
 def _memory_path(url: str, body: str) -> str:

@@ -23,37 +23,29 @@ if TYPE_CHECKING:
 
 Mode = Literal["sync", "async"]
 
-_PASSWORD = re.compile(r"([?&](?:ssl)?password=)[^&]*")
-
-
-def masked(url: str) -> str:
-    """The address without what may be a password."""
-    secret, at, rest = url.rpartition("@")
-    shown = f"{secret.partition(':')[0]}://…@{rest}" if at else url
-    return _PASSWORD.sub(r"\1…", shown)
-
-
-def place(url: str) -> str:
-    """The address for people: host and database, nothing that may be a password."""
-    from urllib.parse import urlsplit
-
-    parts = urlsplit(url)
-    # A password that was not quoted may hold any of / ? #: whatever comes before an @ is not shown.
-    hidden = "@" in parts.query + parts.fragment
-    return f"{parts.scheme}://" + ("…" if hidden else (parts.netloc + parts.path).rpartition("@")[2])
+_ENCODE = "percent-encode special characters of the user and the password"
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})|%00")
+_UNWRITTEN = re.compile(r"[\x00-\x20\x7f]")
 
 
 def check_address(url: str) -> None:
-    """Raise `InvalidUrlError` for an address that cannot be one of a server."""
+    """Raise `InvalidUrlError` for an address that cannot be one of a server.
+
+    What a driver would say about an address may repeat its password: everything that one stumbles over is found here.
+    """
     from urllib.parse import urlsplit
 
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as exc:
-        raise InvalidUrlError(masked(url), f"its host or port cannot be read ({exc})") from exc
+    except ValueError:  # its text repeats what it takes for the port
+        raise InvalidUrlError(url, f"its host or port cannot be read; {_ENCODE}") from None
     if port == 0:
-        raise InvalidUrlError(masked(url), "port 0 is no port")
+        raise InvalidUrlError(url, "port 0 is no port")
+    if parts.netloc.count("@") > 1 or _UNWRITTEN.search(url):
+        raise InvalidUrlError(url, f"it has a space or a second @; {_ENCODE}")
+    if _BAD_ESCAPE.search(url):
+        raise InvalidUrlError(url, "a % in it is not followed by two hexadecimal digits; write %25 for a % itself")
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -76,6 +68,10 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     telemetry: Telemetry
 
     on_broken: Callable[[ThreadKey], None] = lambda key: None  # a promise about this thread was not kept
+
+    def __repr__(self) -> str:
+        """Without the values of options: one may be a password, or an address with one."""
+        return f"Asked(mode={self.mode!r}, options={sorted(self.options)!r})"
 
     @property
     def file_mode(self) -> int:

@@ -124,7 +124,7 @@ def _server(dsn: str | None, scheme: str, option: str, pool: Any) -> str:
         raise InvalidInputError(f"there is no database to connect to: give {option}, or set DATABASE_URL")
     known = {"postgresql": ("postgresql:", "postgres:"), "mysql": ("mysql:", "mariadb:")}
     if not url.startswith(known[scheme]):
-        raise InvalidUrlError(url.partition(":")[0] + ":…", f"{option} has to be a {scheme}:// address")
+        raise InvalidUrlError(url, f"{option} has to be a {scheme}:// address")
     return url
 
 

@@ -13,7 +13,9 @@ from perdure.core.digest import body_of
 from perdure.core.entries import STATE_KINDS, Entry, EntryKind
 from perdure.core.errors import NotFoundError
 from perdure.core.identity import ThreadKey
+from perdure.core.printable import printable
 from perdure.core.pruning import is_blank
+from perdure.core.retention_words import shown
 from perdure.core.seams import Range, within
 from perdure.core.threads import ThreadRow
 from perdure.core.times import to_datetime
@@ -35,9 +37,9 @@ class Rewinding(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: str | None = None  # the one that the rewind made
 
     def __str__(self) -> str:
-        left = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items()) or "nothing"
-        words = f"rewind {self.thread_id!r} from @{self.version} to @{self.to}: leaves {left}"
-        return words + (f"; not undone: {', '.join(self.effects)}" if self.effects else "")
+        left = ", ".join(f"{count} {printable(kind)}" for kind, count in self.kinds.items()) or "nothing"
+        words = f"rewind {printable(repr(self.thread_id))} from @{self.version} to @{self.to}: leaves {left}"
+        return words + (f"; not undone: {', '.join(map(shown, self.effects))}" if self.effects else "")
 
 
 class TimelineItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,16 +59,13 @@ class TimelineItem(msgspec.Struct, frozen=True, kw_only=True):
     rewound_to: int | None = None
 
     def __str__(self) -> str:
-        signs = [_plain(self.checkpoint_kind), _plain(self.status), self.note and repr(self.note)]
-        signs += [f"to @{self.rewound_to}" if self.rewound_to is not None else None, "pruned" if self.pruned else None]
-        words = " ".join(str(sign) for sign in signs if sign)
-        when, who = self.at.isoformat(sep=" ", timespec="seconds"), _plain(self.actor) or "-"
+        signs = [shown(each) for each in (self.checkpoint_kind, self.status) if each is not None]
+        signs += [printable(repr(self.note))] if self.note else []
+        signs += [f"to @{self.rewound_to}"] if self.rewound_to is not None else []
+        signs += ["pruned"] if self.pruned else []
+        words = " ".join(signs)
+        when, who = self.at.isoformat(sep=" ", timespec="seconds"), shown(self.actor)
         return f"{'~' if self.left else ' '}@{self.version:<6} {when} {who:<12} {self.kind:<18} {self.bytes:>8} {words}"
-
-
-def _plain(text: str | None) -> str | None:
-    """A text for a terminal, which must not obey what somebody wrote into a name."""
-    return text if text is None or text.isprintable() else repr(text)
 
 
 class Travel:

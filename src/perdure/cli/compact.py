@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.text import Text
-
-from perdure.cli.opened import as_json
+from perdure.cli.output import write, write_json
 from perdure.cli.parameters import ANY_SERVER, Address, Output, Server
 from perdure.cli.stores import opened_store
 from perdure.core.weights import shown_bytes
@@ -22,11 +19,12 @@ def compact(
 
     Says first who has to wait meanwhile. What is stored does not change.
     """
-    console = Console(highlight=False)
     with opened_store(url, server) as store:
         waits = store.compacting()
         if output == "text":
-            console.print(Text(f"meanwhile          {waits}"), soft_wrap=True)
+            write(f"meanwhile          {waits}")
         freed = store.compact()
-    text = f"given back         {shown_bytes(freed)}" if output == "text" else as_json({"waits": waits, "bytes": freed})
-    console.print(Text(text), soft_wrap=True)
+    if output == "json":
+        write_json({"waits": waits, "bytes": freed})
+    else:
+        write(f"given back         {shown_bytes(freed)}")

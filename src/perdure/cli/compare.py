@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-
-from perdure.cli.opened import as_json
+from perdure.cli.output import write_json, write_lines
 from perdure.cli.parameters import HERE, Output, Place, Untouched
 from perdure.cli.stores import opened_store, user_of
-from perdure.core.comparison import Comparison, Comparisons
+from perdure.core.comparison import Comparison
 from perdure.core.errors import InvalidInputError
+
+_STYLES = {"-": "red", "+": "green", "@": "cyan"}
 
 
 def compare(
@@ -49,14 +49,9 @@ def compare(
         raise InvalidInputError(f"a patch leads from one point to another: give 2 points, not {len(points)}")
     with opened_store(url, at) as store:
         found = store.compare(*points, user=user_of(user, store))
-    _print(Console(), found, "patch" if patch else output)
-
-
-def _print(console: Console, found: Comparison | Comparisons, output: str) -> None:
-    # Not by the console's own means: it would wrap lines, and take text in brackets for markup.
-    if output == "patch" and isinstance(found, Comparison):
-        console.file.write(as_json(found.patch()) + "\n")
+    if patch and isinstance(found, Comparison):
+        write_json(found.patch())
     elif output == "json":
-        console.file.write(as_json(found.data()) + "\n")
+        write_json(found.data())
     else:
-        console.file.write(found.text(color=console.color_system is not None and not console.no_color))
+        write_lines((line, _STYLES.get(line[:1], "")) for line in found.text().splitlines())

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Literal
 
-from rich.console import Console
-from rich.text import Text
-
 from perdure.app.config.config import Config
-from perdure.app.servers import masked
-from perdure.cli.opened import as_json
+from perdure.cli.output import write, write_error, write_json
 from perdure.cli.parameters import Output
+from perdure.core.addresses import redact_url
 from perdure.core.errors import InvalidConfigError
+from perdure.core.printable import printable
 
 _SECRETS = ("hot",)
 
@@ -33,19 +30,24 @@ def config(action: Literal["check"], file: str, /, *, output: Output = "text") -
     try:
         found = meaning(Config.load(file))
     except InvalidConfigError as exc:
-        print(as_json({"problems": exc.problems}) if output == "json" else exc, file=_where(output))
+        if output == "json":
+            write_json({"problems": exc.problems})
+        else:
+            write_error("\n".join(map(printable, exc.problems)))
         return 1
-    text = as_json(found) if output == "json" else "\n".join(_lines(found))
-    Console(highlight=False).print(Text(text), soft_wrap=True)
+    if output == "json":
+        write_json(found)
+    else:
+        write("\n".join(_lines(found)))
     return 0
 
 
 def meaning(found: Config) -> dict[str, Any]:
     """A file as it is understood, without passwords and secrets."""
-    told = {name: masked(value) if name in _SECRETS else value for name, value in found.options.items()}
+    told = {name: redact_url(value) if name in _SECRETS else value for name, value in found.options.items()}
     triggers, recovery, approvals = found.triggers, found.recovery, found.approvals
     return {
-        "storage": masked(found.url),
+        "storage": redact_url(found.url),
         "options": told,
         "checkpoints": {name: getattr(triggers, name) for name in triggers.__struct_fields__}
         | {"every": triggers.every.total_seconds() if triggers.every else None},
@@ -55,10 +57,6 @@ def meaning(found: Config) -> dict[str, Any]:
             {"url": each.place, "signed": each.secret is not None, "attempts": each.attempts} for each in found.webhooks
         ],
     }
-
-
-def _where(output: str) -> Any:
-    return sys.stdout if output == "json" else sys.stderr
 
 
 def _lines(found: dict[str, Any]) -> list[str]:
@@ -71,7 +69,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
 
 def _word(value: Any) -> str:
     if isinstance(value, tuple | list):
-        return " ".join(each["url"] if isinstance(each, dict) else str(each) for each in value) or "none"
+        return " ".join(printable(each["url"] if isinstance(each, dict) else str(each)) for each in value) or "none"
     if value is None:
         return "none"
-    return str(value) if value is not True and value is not False else "yes" if value else "no"
+    return printable(str(value)) if value is not True and value is not False else "yes" if value else "no"

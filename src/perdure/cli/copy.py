@@ -6,22 +6,21 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.text import Text
 
 from perdure.app.copying import Choice, Copied, Outcome, copy_threads
 from perdure.app.opening import parse, plain_storage
 from perdure.app.options import UserIdType, given
-from perdure.app.servers import place
+from perdure.cli.output import progress, write
 from perdure.cli.places import check_there, warn_of_exposed_files
+from perdure.core.addresses import display_url
 from perdure.core.identity import check_namespace
+from perdure.core.printable import printable
+from perdure.core.retention_words import shown
 from perdure.storage.contract import Storage
 from perdure.storage.drive import drive
 from perdure.storage.permissions import parse_file_mode
 
 _Several = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
-_SERVERS = ("postgresql", "mysql")
 _SAID = {
     Outcome.COPIED: "{}",
     Outcome.GREW: "brought up to date",
@@ -75,7 +74,6 @@ def copy(
     target_file_mode
         Files: the mode of those that are made in the target, in octal digits (600).
     """
-    console = Console(highlight=False)
     check_there(source)
     origin = _storage(source, source_schema, source_user_id_type)
     goal = _storage(target, target_schema, target_user_id_type, target_file_mode)
@@ -83,12 +81,12 @@ def copy(
     try:
         drive(origin.setup("check"))
         drive(goal.setup())
-        console.print(Text(f"{_shown(source)} → {_shown(target)}", style="bold"), soft_wrap=True)
-        done = _with_progress(console, origin, goal, choice, overwrite == "yes")
+        write(f"{printable(display_url(parse(source).url))} → {printable(display_url(parse(target).url))}", "bold")
+        done = _with_progress(origin, goal, choice, overwrite == "yes")
     finally:
         drive(origin.close())
         drive(goal.close())
-    tell_outcomes(console, done, "copied")
+    tell_outcomes(done, "copied")
     return 1 if any(each.outcome is Outcome.REFUSED for each in done) else 0
 
 
@@ -99,34 +97,25 @@ def _storage(url: str, schema: str | None, user_id_type: UserIdType | None, file
     return plain_storage(address, options)
 
 
-def _shown(url: str) -> str:
-    """An address without anything that may be a password."""
-    address = parse(url)
-    return place(address.url) if address.scheme in _SERVERS else address.url
+def _with_progress(source: Storage, target: Storage, choice: Choice, overwrite: bool) -> list[Copied]:
+    with progress("threads", "text") as tell:
+        done = copy_threads(
+            source, target, choice, overwrite=overwrite, progress=lambda count, total, _: tell(count, total)
+        )
+        return drive(done)
 
 
-def _with_progress(console: Console, source: Storage, target: Storage, choice: Choice, overwrite: bool) -> list[Copied]:
-    columns = (TextColumn("threads"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=None)
-
-        def tell(done: int, total: int, newest: Copied) -> None:
-            bar.update(task, completed=done, total=total)
-
-        return drive(copy_threads(source, target, choice, overwrite=overwrite, progress=tell))
-
-
-def tell_outcomes(console: Console, done: Sequence[Copied], verb: str) -> None:
+def tell_outcomes(done: Sequence[Copied], verb: str) -> None:
     """What became of threads that were copied or imported."""
     for outcome, words in _SAID.items():
         said = words.format(verb)
         threads = [each for each in done if each.outcome is outcome]
         if threads or outcome is Outcome.COPIED:
             style = "red" if outcome is Outcome.REFUSED else ""
-            console.print(Text(f"{said:<18} {_counted(threads)}", style=style), soft_wrap=True)
+            write(f"{said:<18} {_counted(threads)}", style)
     for each in done:
         if each.outcome is Outcome.REFUSED:
-            console.print(Text(f"  {_name(each)}: {each.reason}", style="red"), soft_wrap=True)
+            write(f"  {_name(each)}: {printable(each.reason)}", "red")
 
 
 def _counted(threads: Sequence[Copied]) -> str:
@@ -146,5 +135,5 @@ def _size(count: int) -> str:
 def _name(copied: Copied) -> str:
     """A thread as its owner would name it."""
     key = copied.key
-    owner = f" of {key.user}" if key.user else ""
-    return f"{key.id}{owner}" + (f" in {key.namespace}" if key.namespace else "")
+    owner = f" of {shown(key.user)}" if key.user else ""
+    return f"{shown(key.id)}{owner}" + (f" in {shown(key.namespace)}" if key.namespace else "")

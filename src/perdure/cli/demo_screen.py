@@ -7,18 +7,20 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.syntax import Syntax
-from rich.table import Table
-from rich.text import Text
+from perdure.cli.output import Terminal
 
 if TYPE_CHECKING:
     from perdure.cli.demo_agent import Ended
 
 _WIDTH = 118
 _STYLES = {"kill": "bold red", "asked": "bold yellow", "since": "bold", "error:": "red"}
+_HIGHLIGHTS = (
+    (r"^ +(\d+/\d+|1-\d+)", "green"),
+    (r"(are in the log: not run again|the run is .*)$", "green"),
+    (r"version \d+$", "dim"),
+)
 _SIGNALS = {2: "SIGINT", 9: "SIGKILL", 15: "SIGTERM"}
 # Rich's own template fetches fonts from the network; a picture in a README should need nothing.
 _SVG = """\
@@ -40,17 +42,17 @@ class Screen:
     """Prints the demo."""
 
     def __init__(self, *, record: bool = False) -> None:
-        size = {"width": _WIDTH, "force_terminal": True, "color_system": "truecolor"} if record else {}
-        self._console = Console(record=record, highlight=False, **size)  # type: ignore[arg-type]
+        size: dict[str, Any] = {"width": _WIDTH, "force_terminal": True, "color_system": "truecolor"} if record else {}
+        self._terminal = Terminal(record=record, **size)
 
     def title(self, text: str) -> None:
         """A new part begins."""
-        self._console.print()
-        self._console.print(Text(text, style="bold"), soft_wrap=True)
+        self._terminal.write("")
+        self._terminal.write(text, "bold")
 
     def note(self, text: str, style: str = "dim") -> None:
         """A line in our own voice."""
-        self._console.print(Text(text, style=style), soft_wrap=True)
+        self._terminal.write(text, style)
 
     def started(self, pid: int, arguments: Sequence[str]) -> None:
         """A process of the agent began."""
@@ -58,7 +60,8 @@ class Screen:
 
     def line(self, line: str) -> None:
         """A line the agent printed."""
-        self._console.print(_styled(line), soft_wrap=True)
+        word = line.split()[0] if line.split() else ""
+        self._terminal.write(line, _STYLES.get(word, ""), _HIGHLIGHTS)
 
     def died(self, ended: Ended) -> None:
         """A process of the agent was killed."""
@@ -70,7 +73,7 @@ class Screen:
     def effects(self, keys: list[str], processes: int) -> None:
         """What the file of side effects shows."""
         twice = sorted({key for key in keys if keys.count(key) > 1})
-        self._console.print()
+        self._terminal.write("")
         if twice:
             self.note(f"effects.log: {len(keys)} lines, and these happened twice: {', '.join(twice)}", "bold red")
         else:
@@ -84,19 +87,11 @@ class Screen:
 
     def code(self, source: str) -> None:
         """A piece of Python."""
-        if self._console.is_terminal:
-            self._console.print(Syntax(source, "python", theme="ansi_dark", background_color="default", word_wrap=True))
-        else:
-            self._console.print(Text(source), soft_wrap=True)
+        self._terminal.write_python(source)
 
     def table(self, columns: list[str], rows: list[list[str]]) -> None:
         """Figures side by side."""
-        table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-        for column in columns:
-            table.add_column(column, no_wrap=True)
-        for row in rows:
-            table.add_row(*row)
-        self._console.print(table)
+        self._terminal.write_table(columns, rows)
 
     def next_commands(self, folder: Path) -> None:
         """What to try with what is left behind."""
@@ -106,7 +101,7 @@ class Screen:
 
     def save(self, path: Path) -> None:
         """Keep what was printed so far as a picture."""
-        path.write_text(self._console.export_svg(title="perdure demo", code_format=_SVG, clear=False), encoding="utf-8")
+        self._terminal.save_svg(path, "perdure demo", _SVG)
 
 
 def commands(folder: Path) -> list[str]:
@@ -139,12 +134,3 @@ def _plan(arguments: Sequence[str]) -> str:
     if "--die-after" in arguments:
         return f" (it kills itself after step {arguments[-1]})"
     return f" (it dies between the effect of {arguments[-1]} and its record)" if "--die-in" in arguments else ""
-
-
-def _styled(line: str) -> Text:
-    word = line.split()[0] if line.split() else ""
-    text = Text(line, style=_STYLES.get(word, ""))
-    text.highlight_regex(r"^ +(\d+/\d+|1-\d+)", "green")
-    text.highlight_regex(r"(are in the log: not run again|the run is .*)$", "green")
-    text.highlight_regex(r"version \d+$", "dim")
-    return text

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.text import Text
-
 from perdure.app.exporting import Exported, export_thread
-from perdure.cli.opened import as_json, found, opened, telling
+from perdure.cli.opened import found, opened
+from perdure.cli.output import progress, write, write_json
 from perdure.cli.parameters import ANY_SERVER, Output, Owner, Server, ThreadId, Untouched
+from perdure.core.printable import printable
 from perdure.core.weights import shown_bytes
 from perdure.storage.drive import drive
 from perdure.storage.permissions import PRIVATE
@@ -38,18 +37,20 @@ def export(
     namespace
         The namespace of the thread.
     """
-    console = Console(highlight=False)
-    with opened(url, server) as storage, telling(console, output) as tell:
+    with opened(url, server) as storage, progress("threads", output) as tell:
         row = found(storage, namespace, thread, user)
         work = export_thread(
             storage, row.key, file, forks=forks, file_mode=server.options.get("file_mode", PRIVATE),
             progress=lambda count, total, _: tell(count, total),
         )  # fmt: skip
         done = drive(work)
-    console.print(Text(_told(done) if output == "text" else as_json(done)), soft_wrap=True)
+    if output == "json":
+        write_json(done)
+    else:
+        write(_told(done))
 
 
 def _told(done: Exported) -> str:
     threads, entries = len(done.threads), done.entries
     count = f"{threads:,} thread{'' if threads == 1 else 's'}, {entries:,} entr{'y' if entries == 1 else 'ies'}"
-    return f"exported           {count}, {shown_bytes(done.bytes)} in {done.path}"
+    return f"exported           {count}, {shown_bytes(done.bytes)} in {printable(done.path)}"

@@ -10,14 +10,14 @@ from importlib import import_module
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from rich.console import Console
-from rich.text import Text
 
 from perdure.cli.main import UsageError
-from perdure.cli.opened import as_json, telling
+from perdure.cli.output import progress, write_json, write_lines
 from perdure.cli.parameters import HERE, Output, Place
 from perdure.cli.places import check_there, place_of, warn_of_exposed, warn_of_exposed_files
 from perdure.core.errors import InvalidInputError
+from perdure.core.printable import printable
+from perdure.core.retention_words import shown
 from perdure.core.weights import shown_bytes
 
 _Threads = Annotated[
@@ -69,14 +69,13 @@ def import_langgraph(
     max_seconds
         How long a thread may take; the next import goes on where it ended.
     """
-    console = Console(highlight=False)
     graphs, classes = _adapter(), [_class(each) for each in types]
-    with _saver(graphs, into, at, user, "auto") as saver, telling(console, output, "checkpoints") as tell:
+    with _saver(graphs, into, at, user, "auto") as saver, progress("checkpoints", output) as tell:
         done = graphs.import_from(
             source, saver, threads=thread or None, types=classes, opaque=opaque, max_rows=max_rows,
             max_bytes=max_bytes, max_seconds=max_seconds, progress=tell,
         )  # fmt: skip
-    return _tell(console, done, output, "import")
+    return _tell(done, output, "import")
 
 
 def export_langgraph(
@@ -103,12 +102,11 @@ def export_langgraph(
     """
     if bool(threads) == all:
         raise UsageError("name threads, or say --all")
-    console = Console(highlight=False)
     graphs, classes = _adapter(), [_class(each) for each in types]
     warn_of_exposed([to.removeprefix("sqlite:///")], at.options)
-    with _saver(graphs, from_, at, user, "check") as saver, telling(console, output, "checkpoints") as tell:
+    with _saver(graphs, from_, at, user, "check") as saver, progress("checkpoints", output) as tell:
         done = graphs.export_to(to, saver, threads=None if all else threads, types=classes, progress=tell)
-    return _tell(console, done, output, "export")
+    return _tell(done, output, "export")
 
 
 def _adapter() -> Any:
@@ -141,12 +139,11 @@ def _class(named: str) -> Any:
     return found
 
 
-def _tell(console: Console, done: Any, output: str, verb: str) -> int:
+def _tell(done: Any, output: str, verb: str) -> int:
     if output == "text":
-        for line, style in _lines(done, verb):
-            console.print(Text(line, style=style), soft_wrap=True)
+        write_lines(_lines(done, verb))
     else:
-        console.print(Text(as_json(done)), soft_wrap=True)
+        write_json(done)
     return 1 if done.refused else 0
 
 
@@ -158,7 +155,7 @@ def _lines(done: Any, verb: str) -> Generator[tuple[str, str]]:
             yield f"{said:<18} {_counted(threads)}", "red" if outcome == "refused" else ""
     for each in done.refused:
         kept = f" ({each.new:,} of {each.checkpoints:,} checkpoints were written before)" if each.new else ""
-        yield f"  {each.thread}: {each.reason}{kept}", "red"
+        yield f"  {shown(each.thread)}: {printable(each.reason)}{kept}", "red"
     times = done.source_bytes / done.target_bytes if done.target_bytes else 0
     less = f", {times:,.0f} times less" if times >= 2 else ""
     yield f"{'size':<18} {shown_bytes(done.source_bytes)} → {shown_bytes(done.target_bytes)}{less}", ""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.text import Text
-
 from perdure.app.copying import Outcome
 from perdure.app.importing import check_readable, import_file
 from perdure.cli.copy import tell_outcomes
-from perdure.cli.opened import as_json, opened, telling
+from perdure.cli.opened import opened
+from perdure.cli.output import progress, write_json
 from perdure.cli.parameters import ANY_SERVER, Output, Server
 from perdure.storage.drive import drive
 
@@ -45,16 +43,15 @@ def import_(
     namespace
         Another namespace.
     """
-    console = Console(highlight=False)
     check_readable(file)
-    with opened(url, server, "auto") as storage, telling(console, output) as tell:
+    with opened(url, server, "auto") as storage, progress("threads", output) as tell:
         work = import_file(
             storage, file, namespace=namespace, to=to, user=user, overwrite=overwrite,
             progress=lambda count, total, _: tell(count, total),
         )  # fmt: skip
         done = drive(work)
     if output == "text":
-        tell_outcomes(console, done, "imported")
+        tell_outcomes(done, "imported")
     else:
-        console.print(Text(as_json(done)), soft_wrap=True)
+        write_json(done)
     return 1 if any(each.outcome is Outcome.REFUSED for each in done) else 0

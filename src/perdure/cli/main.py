@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from perdure.core.errors import AmbiguousThreadError, PerdureError
+from perdure.cli.output import safe_streams, write_error, write_exception, write_plain
+from perdure.core.errors import AmbiguousThreadError, InvalidConfigError, PerdureError
 from perdure.core.extras import missing
+from perdure.core.printable import printable
 
 USAGE_ERROR = 2
 _ABOVE = """\
@@ -72,19 +75,25 @@ def main(arguments: list[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
     if not given or given[0] in ("-h", "--help"):
         # Building the parser only to print this list took five times as long as printing it.
-        print(help_text())
+        write_plain(help_text())
         return
     try:
-        sys.exit(_run(given))
+        with safe_streams():
+            sys.exit(_run(given))
     except AmbiguousThreadError as exc:
-        _fail(f"{exc.who}; say whose: --user NAME, or --user '' for the one that belongs to nobody", 1)
+        _fail([f"{exc.who}; say whose: --user NAME, or --user '' for the one that belongs to nobody"])
+    except InvalidConfigError as exc:
+        _fail(exc.problems)
     except PerdureError as exc:
-        _fail(exc, 1)
+        _fail([str(exc)])
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
         # `perdure schema … | head`: the reader has gone, and Python would complain once more at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as exc:  # a defect, or what code of the caller's raised: its text may be anybody's
+        write_exception(exc, given)
         sys.exit(1)
 
 
@@ -109,9 +118,10 @@ def _missing(exc: ImportError) -> Exception:
     return missing("the command line", "cli") if absent in ("cyclopts", "rich") else exc
 
 
-def _fail(exc: Any, code: int) -> None:
-    print(f"error: {' '.join(str(exc).split())}", file=sys.stderr)
-    sys.exit(code)
+def _fail(problems: Sequence[str]) -> None:
+    for each in problems:
+        write_error(f"error: {printable(' '.join(each.split()))}")
+    sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,9 @@
-"""What commands on one storage share: opening it, telling how far the work is, and answers for programs."""
+"""What commands on one storage share: opening it, and finding a thread there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
-
-import msgspec
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from perdure.app.opening import parse, plain_storage
 from perdure.app.options import given
@@ -51,18 +46,3 @@ def found(storage: Storage, namespace: str, thread: str, user: str | None) -> Th
     if not rows:
         raise NotFoundError(f"thread {thread!r}")
     return rows[0]
-
-
-@contextmanager
-def telling(console: Console, output: str, what: str = "threads") -> Generator[Callable[[int, int], None]]:
-    """A bar of what is done while the work goes on, on a terminal only."""
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    disable = output == "json" or not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=disable) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def as_json(value: Any) -> str:
-    """A value for programs, with two spaces for people who look."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

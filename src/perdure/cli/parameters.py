@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from perdure.app.options import StorageOptions, UserIdType
+from perdure.cli.hints import hint
 from perdure.storage.permissions import parse_file_mode
 
 Address = Annotated[str, Parameter(help="The address of the storage.")]
@@ -67,14 +69,16 @@ class Place(Server):
     config: str | None = None
     """A config.yaml that says where threads are kept, instead of the URL; what is given here wins."""
 
-    def command(self, name: str, url: str | None, *words: str, user: str | None = None) -> str:
+    def hint(
+        self, name: str, url: str | None, *arguments: str, user: str | None = None,
+        options: Mapping[str, str | bool] = MappingProxyType({}),
+    ) -> str:  # fmt: skip
         """What to type to reach the same threads with a command."""
-        given = {
+        place = {
             "--user": user, "--namespace": self.namespace or None, "--schema": self.schema,
             "--user-id-type": self.user_id_type, "--file-mode": self.file_mode, "--config": self.config,
         }  # fmt: skip
-        options = [word for option, value in given.items() if value is not None for word in (option, value)]
-        return shlex.join(["perdure", name, *([url] if url else []), *words, *options])
+        return hint(name, url, arguments, {**options, **place})
 
 
 HERE, ANY_SERVER = Place(), Server()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-import sys
 
 from cyclopts import App, CycloptsError
 
 from perdure.cli.main import COMMANDS, OF_TWO_WORDS, USAGE_ERROR, UsageError
+from perdure.cli.output import write_error
 from perdure.cli.version import installed_version
+from perdure.core.addresses import redact_words
+from perdure.core.printable import printable
 
 BY_CONFIG = frozenset(
     {"cancel", "compare", "decide", "pauses", "prune", "resume", "runs", "signal", "timeline", "why"}
@@ -29,8 +31,8 @@ def run(given: list[str]) -> int:
     try:
         answer = app()(_placed(given), exit_on_error=False, print_error=False, result_action="return_value")
     except (CycloptsError, UsageError) as exc:
-        print(f"error: {' '.join(str(exc).split())}", file=sys.stderr)
-        print("try: perdure --help", file=sys.stderr)
+        text = redact_words(" ".join(str(exc).split()), given)
+        write_error(f"error: {printable(text)}\ntry: perdure --help")
         return USAGE_ERROR
     return answer if isinstance(answer, int) else 0
 

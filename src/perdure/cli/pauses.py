@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from cyclopts import Parameter
-from rich.console import Console
-from rich.text import Text
 
 from perdure.app.clock import SystemClock
 from perdure.app.store import parts_of
 from perdure.cli.forms import fields_of
 from perdure.cli.main import UsageError
-from perdure.cli.opened import as_json
+from perdure.cli.output import write, write_json, write_lines
 from perdure.cli.parameters import HERE, Address, Output, Owned, Place, Untouched
 from perdure.cli.prompting import Given, completed
 from perdure.cli.spans import ago, until
 from perdure.cli.standing import line_of, open_pause
 from perdure.cli.stores import driven, inner, opened_store, user_of
-from perdure.cli.values import brief, data, typed
+from perdure.cli.values import data, typed, whole
 from perdure.core.errors import InvalidAnswerError
 from perdure.core.identity import ANY_USER
+from perdure.core.printable import printable
 from perdure.core.retention_words import shown
 from perdure.core.times import to_datetime
 from perdure.runtime.decisions import Decision, Pause
 from perdure.sync import Perdure
 
-_WIDTH = 200
+_LONG = 200  # characters of an argument that is announced, since it may push others out of sight
 _SAID = {"approval": "a yes or no", "text": "a text", "external": "a result from elsewhere, as JSON"}
 
 
@@ -52,14 +51,12 @@ def pauses(
     limit
         At most this many.
     """
-    console = Console(highlight=False)
     with opened_store(url, at) as store:
         found = store.pauses(thread, user=user_of(user, store), limit=limit)
     if output == "json":
-        console.print(Text(as_json([data(each, "args") for each in found])), soft_wrap=True)
+        write_json([data(each, "args") for each in found])
         return
-    for line, style in _lines(found, now()):
-        console.print(Text(line, style=style), soft_wrap=True)
+    write_lines(_lines(found, now()))
 
 
 def decide(
@@ -102,15 +99,16 @@ def decide(
         The version of the question that you saw; refused when it is another.
     """
     given = Given(approve, by, typed(args, "--args"), _answered(choice, text, answer), version)
-    console = Console(highlight=False)
     with opened_store(url, at) as store:
-        done = _decided(console, store, pause, given, asking=output == "text" and _on_a_terminal())
+        done = _decided(store, pause, given, asking=output == "text" and _on_a_terminal())
         row = driven(store, line_of(inner(store), pause))
         user = parts_of(inner(store)).users.shown(row.key.user)
-    words, whose = ("resume", url, row.key.id, "--handlers", "MODULE"), None if user is None else str(user)
-    resume = at.command(*words, user=whose) if row.agent else None
-    said = _told(done, resume) if output == "text" else as_json(data(done, "args", "answer"))
-    console.print(Text(said), soft_wrap=True)
+    whose = None if user is None else str(user)
+    resume = at.hint("resume", url, row.key.id, user=whose, options={"--handlers": "MODULE"}) if row.agent else None
+    if output == "json":
+        write_json(data(done, "args", "answer"))
+    else:
+        write(_told(done, resume))
 
 
 def now() -> datetime:
@@ -129,21 +127,20 @@ def _on_a_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _decided(console: Console, store: Perdure, pause: str, given: Given, *, asking: bool) -> Decision:
+def _decided(store: Perdure, pause: str, given: Given, *, asking: bool) -> Decision:
     if given.approved is not None and given.by is not None:
         return _kept(store, pause, given)
     if not asking:
         raise UsageError("say which, and who says so: --approve or --deny, and --by NAME")
     question = driven(store, open_pause(inner(store), pause, now()))
-    for line, style in _lines([question], now()):
-        console.print(Text(line, style=style), soft_wrap=True)
+    write_lines(_lines([question], now()))
     while True:
         try:
-            return _kept(store, pause, completed(console, question, given))
+            return _kept(store, pause, completed(question, given))
         except InvalidAnswerError as exc:
             if given.answer is not None or given.args is not None:
                 raise  # it would be the same once more
-            console.print(Text(exc.why, style="red"), soft_wrap=True)
+            write(printable(exc.why), "red")
 
 
 def _kept(store: Perdure, pause: str, given: Given) -> Decision:
@@ -160,23 +157,44 @@ def _lines(found: list[Pause], at: datetime) -> Iterable[tuple[str, str]]:
         yield "nothing waits for a person", ""
     for each in found:
         yield each.id, "bold"
-        yield f"  {shown(' '.join(each.ask.split()))}", ""
+        yield from ((f"  {line}", "") for line in _question(each.ask))
         yield from ((line, "dim") for line in _details(each, at))
 
 
 def _details(pause: Pause, at: datetime) -> list[str]:
     whose = "" if pause.user is None else f" of {shown(str(pause.user))}"
     where = f"{shown(pause.name)} in thread {shown(pause.thread)}{whose}, version {pause.version}"
-    given = [f"with {brief(pause.args, _WIDTH)}"] if pause.args else []
     who = f", of {' or '.join(map(shown, pause.who))}" if pause.who else ""
     late = "" if pause.deadline is None else f", until {_time(pause.deadline)} ({until(pause.deadline, at)})"
     lines = [
-        *given,
+        *_arguments(pause.args),
         f"{where}, since {_time(pause.at)} ({ago(pause.at, at)})",
         f"expects {_expected(pause)}{who}{late}",
         *(f"a receiver could not be told: {shown(each)}" for each in pause.untold),
     ]
     return [f"  {line}" for line in lines]
+
+
+def _question(ask: str) -> list[str]:
+    """A question line by line; the mark before several lines tells them from ours."""
+    lines = [printable(line) for line in ask.strip("\n").split("\n")]
+    return lines if len(lines) == 1 else [f"| {line}".rstrip() for line in lines]
+
+
+def _arguments(args: Any) -> list[str]:
+    """All of what is approved, a line for each argument; long ones are announced before any is shown."""
+    if not isinstance(args, Mapping):
+        return [f"with {whole(args)}"] if args else []
+    named = {_name(name): whole(value) for name, value in cast("Mapping[Any, Any]", args).items()}
+    sizes = [f"{name} ({len(text):,} characters)" if len(text) > _LONG else name for name, text in named.items()]
+    long = any(len(text) > _LONG for text in named.values())
+    head = [f"with {len(named)} argument{'' if len(named) == 1 else 's'}: {', '.join(sizes)}"] if long else ["with"]
+    return [*head, *(f"  {name}: {text}" for name, text in named.items())] if named else []
+
+
+def _name(name: Any) -> str:
+    """The name of an argument; in quotes where it could be taken for more than a name."""
+    return name if isinstance(name, str) and name.isidentifier() and printable(name) == name else whole(name)
 
 
 def _time(at: datetime) -> str:
@@ -188,15 +206,15 @@ def _expected(pause: Pause) -> str:
     if pause.expects == "choice":
         return f"one of {', '.join(map(shown, pause.choices))}"
     if pause.expects != "form":
-        return _SAID.get(pause.expects, pause.expects)
-    fields = [f"{shown(each.name)} ({each.hint})" for each in fields_of(pause.schema or {})]
-    return f"a form with {', '.join(fields)}" if fields else f"JSON that fits {brief(pause.schema, _WIDTH)}"
+        return _SAID.get(pause.expects, shown(pause.expects))
+    fields = [f"{shown(each.name)} ({printable(each.hint)})" for each in fields_of(pause.schema or {})]
+    return f"a form with {', '.join(fields)}" if fields else f"JSON that fits {whole(pause.schema)}"
 
 
 def _told(done: Decision, resume: str | None) -> str:
     word = "approved" if done.approved else "denied"
     lines: list[Any] = [f"{word:<18} {done.pause}, by {shown(done.by)}"]
-    lines += [f"with               {brief(done.args, _WIDTH)}"] if done.approved and done.args else []
-    lines += [f"answer             {brief(done.answer, _WIDTH)}"] if done.answer is not None else []
+    lines += _arguments(done.args) if done.approved else []
+    lines += [f"answer             {whole(done.answer)}"] if done.answer is not None else []
     by_worker = f"a worker goes on with the run at once; without one: {resume}"
     return "\n".join([*lines, by_worker if resume else "the run goes on when its block is entered again"])

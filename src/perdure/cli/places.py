@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from perdure.app.opening import Address, files_of, parse
 from perdure.app.options import hint
+from perdure.cli.output import write_error
 from perdure.cli.parameters import Place, Server
 from perdure.core.errors import InvalidInputError, StorageUnavailableError
 from perdure.storage.permissions import EXPOSED, PRIVATE, exposed
@@ -48,7 +48,7 @@ def warn_of_exposed_files(url: str, options: Mapping[str, Any]) -> None:
 def warn_of_exposed(paths: Iterable[str], options: Mapping[str, Any]) -> None:
     """The same for files; what is not there is nobody's business."""
     for each in exposed(paths, options.get("file_mode", PRIVATE))[:1]:
-        print(f"warning: {EXPOSED}: {each.path!r} has mode {each.mode:04o}", file=sys.stderr)
+        write_error(f"warning: {EXPOSED}: {each.path!r} has mode {each.mode:04o}")
 
 
 def _meant(address: Address) -> str:

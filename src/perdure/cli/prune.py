@@ -6,11 +6,9 @@ from collections.abc import Iterable
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from rich.console import Console
-from rich.text import Text
 
 from perdure.app.maintenance import PruneReport
-from perdure.cli.opened import as_json, telling
+from perdure.cli.output import progress, write, write_json
 from perdure.cli.parameters import HERE, Address, Output, Owned, Place
 from perdure.cli.stores import opened_store, user_of
 from perdure.core.errors import InvalidInputError
@@ -60,14 +58,15 @@ def prune(
     policy = Retention(last=last, days=days, bytes=bytes, per=per, kinds=rules(kind))
     if not any(rule.limits() for rule in policy.rules):
         raise InvalidInputError("there is nothing to prune by: give --last, --days, --bytes or --kind")
-    console = Console(highlight=False)
     with opened_store(url, at) as store:
-        with telling(console, output) as tell:
+        with progress("threads", output) as tell:
             whose = user_of(user, store)
             done = store.prune(policy, dry_run, user=whose, progress=lambda count, total, _: tell(count, total))
         waits = store.compacting()
-    text = _told(done, policy, waits, dry_run) if output == "text" else as_json(_data(done, policy, dry_run))
-    console.print(Text(text), soft_wrap=True)
+    if output == "json":
+        write_json(_data(done, policy, dry_run))
+    else:
+        write(_told(done, policy, waits, dry_run))
 
 
 def rules(kinds: Iterable[str]) -> dict[str, Rule]:

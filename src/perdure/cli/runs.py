@@ -7,10 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 from msgspec.structs import replace
-from rich.console import Console
-from rich.text import Text
 
-from perdure.cli.opened import as_json
+from perdure.cli.output import write, write_json, write_lines
 from perdure.cli.parameters import HERE, Address, Output, Owned, Owner, Place, ThreadId, Untouched
 from perdure.cli.stores import opened_store, user_of
 from perdure.cli.values import brief, data, typed
@@ -51,7 +49,6 @@ def runs(
     limit
         At most this many.
     """
-    console = Console(highlight=False)
     with opened_store(url, at) as store:
         whose = user_of(user, store)
         if stalled is None:
@@ -59,10 +56,9 @@ def runs(
         else:
             found = [each for each in store.stalled(stalled, user=whose) if agent in (None, each.agent)][:limit]
     if output == "json":
-        console.print(Text(as_json([info_data(each) for each in found])), soft_wrap=True)
+        write_json([info_data(each) for each in found])
         return
-    for line, style in [*_lines(found), *((line, "dim") for line in _advice(found, at, url))]:
-        console.print(Text(line, style=style), soft_wrap=True)
+    write_lines([*_lines(found), *((line, "dim") for line in _advice(found, at, url))])
 
 
 def why(
@@ -78,13 +74,15 @@ def why(
 
     What failed and where, the last good point, what tools did outside so far, what nobody can tell, what is asked.
     """
-    console = Console(highlight=False)
     with opened_store(url, at) as store:
         whose = user_of(user, store)
         told = store.why(thread, user=whose)
         pauses = [pause.id for pause in store.pauses(thread, user=whose)]
     told = replace(told, next=_next(told, pauses, at, url, user))
-    console.print(Text(str(told) if output == "text" else as_json(_why_data(told))), soft_wrap=True)
+    if output == "json":
+        write_json(_why_data(told))
+    else:
+        write(str(told))
 
 
 def cancel(
@@ -109,7 +107,10 @@ def cancel(
     with opened_store(url, at) as store:
         done = store.cancel(thread, user=user_of(user, store), reason=reason)
     text = f"cancelled          {done.id} of thread {shown(done.thread)}"
-    Console(highlight=False).print(Text(text if output == "text" else as_json(info_data(done))), soft_wrap=True)
+    if output == "json":
+        write_json(info_data(done))
+    else:
+        write(text)
 
 
 def signal(
@@ -139,7 +140,7 @@ def signal(
     sent = typed(value, "the value")
     with opened_store(url, at) as store:
         store.signal(thread, name, sent, user=user_of(user, store), key=key)
-    Console(highlight=False).print(Text(f"sent               {name} to thread {shown(thread)}"), soft_wrap=True)
+    write(f"sent               {shown(name)} to thread {shown(thread)}")
 
 
 def info_data(info: RunInfo) -> dict[str, Any]:
@@ -160,9 +161,10 @@ def _lines(found: Sequence[RunInfo]) -> Iterable[tuple[str, str]]:
 
 def _advice(found: Sequence[RunInfo], at: Place, url: str) -> list[str]:
     """What to type about runs that go on when a person does something, once for all of them."""
+    resume = at.hint("resume", url, "THREAD", options={"--handlers": "MODULE"})
     said = {
-        PAUSED: f"waits for a person: {at.command('pauses', url)}",
-        DECIDED: f"was answered; without a worker: {at.command('resume', url, 'THREAD', '--handlers', 'MODULE')}",
+        PAUSED: f"waits for a person: {at.hint('pauses', url)}",
+        DECIDED: f"was answered; without a worker: {resume}",
     }
     there = {info.status for info in found}
     return [f"{status:<18} {words}" for status, words in said.items() if status in there]
@@ -187,9 +189,9 @@ def _next(told: Why, pauses: list[str], at: Place, url: str, user: str | None) -
     if told.run is None or told.run.status not in _LEFT:
         return []
     ways = [(pause, way) for pause in pauses for way in ("--approve", "--deny")]
-    asked = [at.command("decide", url, pause, way, "--by", "NAME") for pause, way in ways]
+    asked = [at.hint("decide", url, pause, options={way: True, "--by": "NAME"}) for pause, way in ways]
     if asked and told.run.status != DECIDED:
         return asked
-    resume = at.command("resume", url, told.thread, "--handlers", "MODULE", user=user)
-    again = resume if told.run.agent else f"enter the block again: thread.run() of {told.thread}"
-    return [again, *asked, *(at.command(word, url, told.thread, user=user) for word in ("cancel", "timeline"))]
+    resume = at.hint("resume", url, told.thread, user=user, options={"--handlers": "MODULE"})
+    again = resume if told.run.agent else f"enter the block again: thread.run() of {shown(told.thread)}"
+    return [again, *asked, *(at.hint(word, url, told.thread, user=user) for word in ("cancel", "timeline"))]

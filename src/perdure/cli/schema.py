@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perdure.app.opening import Address, parse, plain_storage
 from perdure.app.options import UserIdType, given
+from perdure.cli.output import write_plain
 
 _SQL = ("sqlite", "postgresql", "mysql")
 
@@ -25,7 +26,7 @@ def schema(url: str, /, *, schema: str | None = None, user_id_type: UserIdType =
     address = parse(url)
     options = given({"schema": schema, "user_id_type": user_id_type}, address.scheme)
     for statement in plain_storage(address, options).migration():
-        print(_line(address, statement))
+        write_plain(_line(address, statement))
 
 
 def _line(address: Address, statement: str) -> str:

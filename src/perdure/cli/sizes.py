@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.text import Text
-
 from perdure.app.weighing import weigh_store, weigh_thread
 from perdure.checkpoints.restoring import Restorer
-from perdure.cli.opened import as_json, found, opened, telling
+from perdure.cli.opened import found, opened
+from perdure.cli.output import progress, write, write_json
 from perdure.cli.parameters import ANY_SERVER, Output, Owner, Server, Untouched
 from perdure.core.identity import check_namespace
 from perdure.core.ports import Silence
@@ -43,8 +41,7 @@ def sizes(
     namespace
         Only threads of this namespace.
     """
-    console = Console(highlight=False)
-    with opened(url, server) as storage, telling(console, output) as tell:
+    with opened(url, server) as storage, progress("threads", output) as tell:
         if thread is None:
             named = None if namespace is None else check_namespace(namespace)
             done = drive(weigh_store(storage, named, threads, tell))
@@ -52,4 +49,7 @@ def sizes(
             row = found(storage, namespace or "", thread, user)
             head = drive(Restorer(storage, Silence()).restore(row.key, row.head))
             done = drive(weigh_thread(storage, row, row.head, head.document, check_depth(depth)))
-    console.print(Text(str(done) if output == "text" else as_json(done)), soft_wrap=True)
+    if output == "json":
+        write_json(done)
+    else:
+        write(str(done))

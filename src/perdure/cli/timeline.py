@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rich.console import Console
-from rich.text import Text
-
 from perdure.checkpoints.travel import TimelineItem
-from perdure.cli.opened import as_json
+from perdure.cli.output import write_json, write_lines
 from perdure.cli.parameters import HERE, Output, Owner, Place, ThreadId, Untouched
 from perdure.cli.stores import opened_store, user_of
 from perdure.core.retention_words import shown, table
@@ -39,14 +36,12 @@ def timeline(
     limit
         At most this many entries.
     """
-    console = Console(highlight=False)
     with opened_store(url, at) as store:
         items = store.thread(thread, user=user_of(user, store)).timeline(after, limit)
     if output == "json":
-        console.print(Text(as_json(items)), soft_wrap=True)
+        write_json(items)
         return
-    for line, style in _lines(items):
-        console.print(Text(line, style=style), soft_wrap=True)
+    write_lines(_lines(items))
 
 
 def _lines(items: Sequence[TimelineItem]) -> Iterable[tuple[str, str]]:

@@ -8,6 +8,7 @@ import msgspec
 
 from perdure.core.codec import encode_result
 from perdure.core.errors import InvalidInputError
+from perdure.core.printable import printable, printable_json
 from perdure.core.render import to_json
 
 
@@ -34,7 +35,12 @@ def data(struct: Any, *values: str) -> dict[str, Any]:
     return fields | {name: rendered(fields[name]) for name in values}
 
 
+def whole(value: Any) -> str:
+    """A value on one line as JSON, of which nothing is cut."""
+    return printable(printable_json(bytes(rendered(value)).decode()))
+
+
 def brief(value: Any, width: int = 60) -> str:
-    """A value on one line, cut where it is long."""
-    text = bytes(rendered(value)).decode()
+    """The same, cut where it is long: not for what somebody decides about."""
+    text = whole(value)
     return text if len(text) <= width else text[: width - 1] + "…"

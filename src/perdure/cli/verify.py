@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
-
-from rich.console import Console
-from rich.text import Text
 
 from perdure.app.clock import SystemClock, SystemRandomness
 from perdure.app.store import CACHE_BYTES
 from perdure.checkpoints.engine import Engine
 from perdure.checkpoints.repairing import Repaired, Repairer
 from perdure.checkpoints.verifying import Verifier
-from perdure.cli.opened import as_json, found, opened, telling
+from perdure.cli.hints import hint
+from perdure.cli.opened import found, opened
+from perdure.cli.output import progress, write, write_json
 from perdure.cli.parameters import ANY_SERVER, Address, Output, Server, Untouched
 from perdure.core.identity import callers_namespace, check_namespace, reserved_of
 from perdure.core.ports import Silence
@@ -49,9 +47,8 @@ def verify(
     namespace
         Only threads of this namespace, and what is kept beside them.
     """
-    console = Console(highlight=False)
     total = Report()
-    with opened(url, server) as storage, telling(console, output) as tell:
+    with opened(url, server) as storage, progress("threads", output) as tell:
         verifier = Verifier(storage, Lines(storage).faults)
         if thread is not None:
             row = found(storage, namespace or "", thread, user)
@@ -61,7 +58,7 @@ def verify(
             total = total.plus(drive(done))
         if thread is None and user is None:
             total = total.plus(drive(verifier.strays()))
-    _print(console, output, total, total.damaged, lambda: _told(total, url))
+    _print(output, total, total.damaged, lambda: _told(total, url))
     return 0 if total.ok else 1
 
 
@@ -88,9 +85,8 @@ def repair(
     namespace
         Only threads of this namespace, and what is kept beside them.
     """
-    console = Console(highlight=False)
     total = Repaired()
-    with opened(url, server) as storage, telling(console, output) as tell:
+    with opened(url, server) as storage, progress("threads", output) as tell:
         repairer = _repairer(storage)
         if thread is not None:
             total = drive(repairer.thread(found(storage, namespace or "", thread, user).key))
@@ -98,7 +94,7 @@ def repair(
             total = total.plus(drive(repairer.store(name, user=user, progress=lambda at, of, _: tell(at, of))))
         if thread is None and user is None:
             total = total.plus(drive(repairer.strays()))
-    _print(console, output, total, total.left, lambda: str(total))
+    _print(output, total, total.left, lambda: str(total))
     return 0 if total.ok else 1
 
 
@@ -116,11 +112,11 @@ def _namespaces(storage: Storage, namespace: str | None) -> list[str]:
     return [namespace, *(each for each in drive(storage.namespaces()) if each != namespace == callers_namespace(each))]
 
 
-def _print(
-    console: Console, output: Output, done: Report | Repaired, damaged: list[Damage], words: Callable[[], str]
-) -> None:
-    text = words() if output == "text" else as_json({"ok": not damaged, **_plain(done)})
-    console.print(Text(text, style="red" if damaged and output == "text" else ""), soft_wrap=True)
+def _print(output: Output, done: Report | Repaired, damaged: list[Damage], words: Callable[[], str]) -> None:
+    if output == "json":
+        write_json({"ok": not damaged, **_plain(done)})
+    else:
+        write(words(), "red" if damaged else "")
 
 
 def _plain(done: Report | Repaired) -> dict[str, object]:
@@ -137,10 +133,8 @@ def _next(damage: Damage, url: str) -> str:
     hidden = reserved_of(damage.namespace) is not None  # nobody can name the thread
     if damage.derived:
         namespace = callers_namespace(damage.namespace)
-        where = ["perdure", "repair", url, *([] if hidden else [damage.thread_id])]
-        where += ["--user", damage.user] if damage.user else []
-        where += ["--namespace", namespace] if namespace else []
-        return f"→ {shlex.join(where)}"
+        options = {"--user": damage.user or None, "--namespace": namespace or None}
+        return f"→ {hint('repair', url, [] if hidden else [damage.thread_id], options)}"
     if damage.version is None or hidden:
         return "→ restore the storage from a backup, or copy out what can still be read: perdure copy"
     named = repr(damage.thread_id) + (f", user={damage.user!r}" if damage.user else "")

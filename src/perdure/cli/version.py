@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from importlib.metadata import version as metadata_version
 
+from perdure.cli.output import write_plain
+
 
 def installed_version() -> str:
     """The version that is installed."""
@@ -12,4 +14,4 @@ def installed_version() -> str:
 
 def version() -> None:
     """Print the version."""
-    print(installed_version())
+    write_plain(installed_version())

@@ -7,12 +7,9 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
-from rich.console import Console
-from rich.text import Text
-
 from perdure.app.store import Perdure
 from perdure.cli.handlers import register
-from perdure.cli.opened import as_json
+from perdure.cli.output import write, write_error, write_json
 from perdure.cli.parameters import HERE, Address, Handlers, Output, Owner, Place, ThreadId
 from perdure.cli.places import Where, check_there, place_of, warn_of_exposed_files
 from perdure.cli.runs import info_data
@@ -20,6 +17,7 @@ from perdure.cli.stores import user_of
 from perdure.cli.values import brief, typed
 from perdure.core.errors import PerdureError, RunFailedError
 from perdure.core.ports import Silence
+from perdure.core.printable import printable
 from perdure.core.retention_words import shown
 from perdure.runtime.infos import RunInfo
 
@@ -82,18 +80,19 @@ def resume(
     """
     given: dict[str, Any] = {"input": typed(input, "--input"), "changed": changed, "take_over": take_over}
     done = asyncio.run(_resumed(place_of(url, at), handlers, thread, user, given))
-    text = _told(done) if output == "text" else as_json(info_data(done))
-    Console(highlight=False).print(Text(text), soft_wrap=True)
+    if output == "json":
+        write_json(info_data(done))
+    else:
+        write(_told(done))
 
 
 async def _serve(where: Where, handlers: str, concurrency: int, grace: float) -> None:
-    console = Console(highlight=False)
-    async with _opened(where, Telling(Console(stderr=True, highlight=False))) as store:
+    async with _opened(where, Telling()) as store:
         names = await register(store, handlers)
         serving = store.worker(concurrency=concurrency, grace=grace)
-        console.print(Text(f"serves             {', '.join(map(shown, names))}; SIGTERM or Ctrl-C ends it"))
+        write(f"serves             {', '.join(map(shown, names))}; SIGTERM or Ctrl-C ends it")
         await serving.run()
-    console.print(Text("ended              nothing more is taken up"))
+    write("ended              nothing more is taken up")
 
 
 async def _resumed(where: Where, handlers: str, thread: str, user: str | None, given: dict[str, Any]) -> RunInfo:
@@ -122,12 +121,9 @@ async def _opened(where: Where, telemetry: Silence) -> AsyncGenerator[Perdure]:
 class Telling(Silence):
     """Prints warnings: somebody watches a worker, or its log."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-
     def log(self, level: str, message: str, /, **fields: object) -> None:
-        said = " ".join(f"{name}={' '.join(str(value).split())}" for name, value in fields.items())
-        self._console.print(Text(f"{level}: {message} {said}".rstrip()), soft_wrap=True)
+        said = " ".join(f"{name}={printable(' '.join(str(value).split()))}" for name, value in fields.items())
+        write_error(f"{level}: {message} {said}".rstrip())
 
 
 def _told(done: RunInfo) -> str:

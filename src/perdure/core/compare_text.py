@@ -7,6 +7,7 @@ from typing import Any
 
 from perdure.core.align import common_prefix, gaps, longest
 from perdure.core.diff import MISSING, Difference, Spliced
+from perdure.core.printable import printable
 
 _WIDTH = 160  # characters of a value; what is cut off says so
 _LEAD = 24  # characters that are shown before a change far inside a long line
@@ -21,11 +22,6 @@ def unified(titles: tuple[str, str], found: Sequence[Difference], color: bool) -
     lines = [f"--- {printable(titles[0])}", f"+++ {printable(titles[1])}"]
     lines += [line for each in found for line in _hunk(each)] if found else ["no difference"]
     return "\n".join(map(_colored, lines) if color else lines) + "\n"
-
-
-def printable(text: str) -> str:
-    """The text on one line, without anything that a terminal would obey."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def _colored(line: str) -> str:

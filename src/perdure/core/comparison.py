@@ -16,6 +16,7 @@ from perdure.core.diff import WHOLE, Changed, Difference, differences, value_of
 from perdure.core.document import Document, DoesNotFit, closed
 from perdure.core.entries import Entry
 from perdure.core.json_patch import rendered
+from perdure.core.retention_words import shown
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +29,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     status: str | None = None
 
     def __str__(self) -> str:
-        return WHOLE if self.thread is None else f"{self.thread}@{self.version}"
+        return WHOLE if self.thread is None else f"{shown(self.thread)}@{self.version}"
 
     def __repr__(self) -> str:
         return f"Side({self}, status={self.status!r})"

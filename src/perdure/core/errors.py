@@ -72,6 +72,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from perdure.core.addresses import redact_url
+
 _USERS_NAMED = 10
 SAY_WHOSE = "if somebody owns it, say who: user=…"  # what belongs to others looks absent
 
@@ -118,9 +120,9 @@ class InvalidUrlError(InvalidInputError):
     """A storage address cannot be read."""
 
     def __init__(self, url: str, reason: str) -> None:
+        self.url = redact_url(url)  # whoever shows or logs the error must not show a password
         known = "memory://, file:./folder, sqlite:///name.db, postgresql://host/database or mysql://host/database"
-        super().__init__(f"storage address {url!r}: {reason}; use {known}")
-        self.url = url
+        super().__init__(f"storage address {self.url!r}: {reason}; use {known}")
         self.reason = reason
 
 

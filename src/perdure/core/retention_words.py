@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from perdure.core.printable import printable
+
 
 def days(count: float) -> str:
     """1 day, 0.5 days; 7 and 7.0 are both 7 days."""
@@ -18,11 +20,11 @@ def ordinal(rank: int) -> str:
 
 
 def shown(name: str | None) -> str:
-    """A name as it is; quoted where it would break a line, vanish or be taken for another; "-" for none."""
+    """A name as it is; quoted where it would break a line or a column, vanish or be taken for another; "-" for none."""
     if name is None:
         return "-"
-    plain = name.isprintable() and name.strip() == name and name not in ("", "-")
-    return name if plain else repr(name)
+    plain = printable(name) == name and name.strip() == name and "  " not in name and name not in ("", "-")
+    return name if plain else printable(repr(name))
 
 
 def table(rows: Sequence[Sequence[str]], right: frozenset[str]) -> list[str]:

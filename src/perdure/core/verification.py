@@ -14,7 +14,9 @@ import msgspec
 from perdure.core.digest import GENESIS, header_rest, link
 from perdure.core.entries import STATE_KINDS, Entry, EntryKind
 from perdure.core.identity import ThreadKey
+from perdure.core.printable import printable
 from perdure.core.pruning import Record, is_blank, standing_for
+from perdure.core.retention_words import shown
 from perdure.core.said import Said
 from perdure.core.threads import ThreadRow
 
@@ -35,8 +37,8 @@ class Damage(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
 
     def __str__(self) -> str:
-        owner = f" of {self.user}" if self.user else ""
-        return f"{self.thread_id}{owner}: {self.place} {self.reason}"
+        owner = f" of {shown(self.user)}" if self.user else ""
+        return f"{shown(self.thread_id)}{owner}: {printable(self.place)} {printable(self.reason)}"
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

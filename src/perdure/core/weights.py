@@ -17,6 +17,8 @@ from perdure.core import zoo
 from perdure.core.codec import CannotDecode, decode_tagged
 from perdure.core.document import Opened, opened
 from perdure.core.errors import InvalidInputError
+from perdure.core.printable import printable
+from perdure.core.retention_words import shown
 from perdure.core.steps import Path, show
 from perdure.core.writes import Sizes
 
@@ -212,7 +214,7 @@ Row = tuple[str, str, str]  # what, how many bytes, and more about it
 
 
 def _thread_lines(sizes: ThreadSizes) -> Iterator[str]:
-    yield f"thread {sizes.id}, version {sizes.version:,}"
+    yield f"thread {shown(sizes.id)}, version {sizes.version:,}"
     yield from _aligned([*_thread_rows(sizes), *_weight_rows(sizes.state, 1)])
 
 
@@ -221,7 +223,7 @@ def _thread_rows(sizes: ThreadSizes) -> Iterator[Row]:
     yield "entries", shown_bytes(totals.entry_bytes), f"{totals.entries:,}"
     for kind in sizes.log:
         share = kind.bytes / max(totals.entry_bytes, 1)
-        yield f"  {kind.kind}", shown_bytes(kind.bytes), f"{share:>6.1%}  {kind.entries:,}"
+        yield f"  {printable(kind.kind)}", shown_bytes(kind.bytes), f"{share:>6.1%}  {kind.entries:,}"
     yield "snapshots", shown_bytes(totals.snapshot_bytes), f"{totals.snapshots:,}"
     yield "large values", shown_bytes(sizes.large_bytes), f"{sizes.large_values:,}"
     yield "checkpoints", "", f"{totals.checkpoints:,}"
@@ -232,7 +234,7 @@ def _weight_rows(weight: Weight, depth: int) -> Iterator[Row]:
     """What is inside, a row for each place that matters."""
     heavy = [each for each in weight.inside if each.share >= _MATTERS]
     for each in heavy:
-        yield f"{'  ' * depth}{each.path}", shown_bytes(each.bytes), f"{each.share:>6.1%}{_together(each)}"
+        yield f"{'  ' * depth}{printable(each.path)}", shown_bytes(each.bytes), f"{each.share:>6.1%}{_together(each)}"
         yield from _weight_rows(each, depth + 1)
     left = len(weight.inside) - len(heavy) + weight.others
     if left:
@@ -243,7 +245,7 @@ def _weight_rows(weight: Weight, depth: int) -> Iterator[Row]:
 def _together(weight: Weight) -> str:
     if weight.largest is None:
         return ""
-    largest = f"largest {weight.largest.path} {shown_bytes(weight.largest.bytes)}"
+    largest = f"largest {printable(weight.largest.path)} {shown_bytes(weight.largest.bytes)}"
     return f"  {weight.count:,} × {shown_bytes(weight.average)}, {largest}"
 
 
@@ -264,8 +266,8 @@ def _store_rows(sizes: StoreSizes) -> Iterator[Row]:
 
 
 def _thread_row(total: ThreadTotal) -> Row:
-    owner = f" of {total.user}" if total.user else ""
-    return f"  {total.id}{owner}", shown_bytes(total.bytes), f"{total.entries:,}"
+    owner = f" of {shown(total.user)}" if total.user else ""
+    return f"  {shown(total.id)}{owner}", shown_bytes(total.bytes), f"{total.entries:,}"
 
 
 def _aligned(rows: Sequence[Row]) -> Iterator[str]:

@@ -6,9 +6,12 @@ from typing import Any
 
 import msgspec
 
-from perdure.core.calls import decode_failure, decode_intent, decode_outcome, shown, told
+from perdure.core.calls import decode_failure, decode_intent, decode_outcome, told
+from perdure.core.calls import shown as shown_key
 from perdure.core.codec import decode_known
 from perdure.core.entries import Entry, EntryKind
+from perdure.core.printable import printable
+from perdure.core.retention_words import shown
 from perdure.core.runs import CANCELLED, DEAD, DECIDED, FAILED, FINISHED, INTERRUPTED, PAUSED, Current, decode_ended
 from perdure.core.threads import ThreadRow
 from perdure.runtime.answering import Answers
@@ -102,14 +105,14 @@ def _effects(thread_id: str, entries: list[Entry]) -> list[Effect]:
         if entry.kind is EntryKind.TOOL_STARTED:
             intent = told(thread_id, entry, decode_intent)
             found[intent.call.id] = Effect(
-                name=intent.call.name, key=shown(intent.call.id), status="unverified",
+                name=intent.call.name, key=shown_key(intent.call.id), status="unverified",
                 args=decode_known(bytes(intent.arguments)), version=entry.version,
             )  # fmt: skip
         elif entry.kind in (EntryKind.TOOL_FINISHED, EntryKind.TOOL_FAILED):
             done = entry.kind is EntryKind.TOOL_FINISHED
             call = told(thread_id, entry, decode_outcome).call if done else told(thread_id, entry, decode_failure).call
             known = found.get(call.id) or Effect(
-                name=call.name, key=shown(call.id), status="", args=None, version=entry.version, given=call.given
+                name=call.name, key=shown_key(call.id), status="", args=None, version=entry.version, given=call.given
             )
             found[call.id] = msgspec.structs.replace(known, status="done" if done else "failed")
     return list(found.values())
@@ -141,20 +144,24 @@ def _next(thread: str, info: RunInfo, pauses: list[str]) -> list[str]:
 def _lines(why: Why) -> list[str]:
     run = why.run
     if run is None:
-        return [f"thread {why.thread}: no run yet"]
-    lines = [f"thread {why.thread}: run {run.id} of {run.agent or 'a block of code'} is {run.status}"]
-    lines += [f"  failed: {why.failed} (version {why.failed_at})"] if why.failed else []
+        return [f"thread {shown(why.thread)}: no run yet"]
+    agent = "a block of code" if run.agent is None else shown(run.agent)
+    lines = [f"thread {shown(why.thread)}: run {run.id} of {agent} is {run.status}"]
+    lines += [f"  failed: {printable(why.failed)} (version {why.failed_at})"] if why.failed else []
     lines += [f"  last good point: version {why.last_good}; {why.steps} results are recorded"]
     lines += [
-        f"  {each.status}: {each.name}({each.given or _shown(each.args)}), key {each.key}" for each in why.effects
+        f"  {each.status}: {shown(each.name)}({printable(each.given) or _arguments(each.args)}), key {each.key}"
+        for each in why.effects
     ]
-    lines += [f"  asked: {question}" for question in why.questions]
+    lines += [f"  asked: {printable(question)}" for question in why.questions]
     lines += [f"  next: {each}" for each in why.next]
     return lines
 
 
-def _shown(args: Any) -> str:
+def _arguments(args: Any) -> str:
+    """All of them: somebody has to know what may have been done."""
     if args is None:
         return ""
-    text = ", ".join(f"{name}={value!r}" for name, value in args.items()) if isinstance(args, dict) else repr(args)
-    return text if len(text) <= 120 else text[:120] + "…"
+    return printable(
+        ", ".join(f"{name}={value!r}" for name, value in args.items()) if isinstance(args, dict) else repr(args)
+    )

@@ -26,7 +26,7 @@ from perdure.adapters.langgraph.theirs import (
     named_spots,
 )
 from perdure.adapters.langgraph.types import Opaque
-from perdure.app.servers import place as shown
+from perdure.core.addresses import display_url
 from perdure.core.errors import NotAStorageError, StorageUnavailableError
 from perdure.core.extras import check_releases, missing
 
@@ -101,13 +101,13 @@ class PostgresSource:
         except ImportError as exc:
             raise missing("reading PostgreSQL", "postgres") from exc
         check_releases("reading PostgreSQL", "postgres")
-        with _said(shown(url)):
+        with _said(display_url(url)):
             patience: dict[str, Any] = {} if "connect_timeout" in url else {"connect_timeout": _CONNECT_SECONDS}
             db = psycopg.connect(url, autocommit=True, application_name="perdure import", **patience)
         try:
-            with _said(shown(url)):
+            with _said(display_url(url)):
                 db.read_only, db.isolation_level = True, psycopg.IsolationLevel.REPEATABLE_READ
-                source = cls(shown(url), db, bounds)
+                source = cls(display_url(url), db, bounds)
                 source.check()
             yield source
         finally:

@@ -14,7 +14,7 @@ from perdure.app.config.notifications import read_approvals, read_webhooks
 from perdure.app.config.places import parse_page, read_page
 from perdure.app.config.reading import Section
 from perdure.app.config.sessions import read_sessions
-from perdure.app.servers import masked
+from perdure.core.addresses import redact_url
 from perdure.core.approvals import Approvals
 from perdure.core.errors import PausesExpireWarning
 from perdure.core.recovery_policy import RecoveryPolicy
@@ -35,7 +35,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         """Without what may be a password."""
         rest = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name not in ("url", "options"))
-        return f"Config(url={masked(self.url)!r}, options={sorted(self.options)!r}, {', '.join(rest)})"
+        return f"Config(url={redact_url(self.url)!r}, options={sorted(self.options)!r}, {', '.join(rest)})"
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Config:

@@ -35,6 +35,7 @@ class Placed(NamedTuple):
     value: Any  # a dict of Placed by key, a list of Placed, or a scalar
     place: Place
     keys: Mapping[str, Place] = {}
+    is_secret: bool = False  # it came out of the environment, where secrets are
 
 
 class Page:
@@ -173,7 +174,7 @@ class _Walk:
             return self._mapping(node, place, depth)
         if node.id == "sequence":
             return Placed([self.placed(each, depth + 1) for each in node.value], place)
-        return Placed(self._scalar(node, place), place)
+        return Placed(self._scalar(node, place), place, is_secret="${" in node.value)
 
     def _scalar(self, node: Any, place: Place) -> Any:
         try:

@@ -14,6 +14,8 @@ from perdure.storage.permissions import parse_file_mode
 T = TypeVar("T")
 _KINDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number", dict: "keys and values",
           list: "a list", type(None): "nothing"}  # fmt: skip
+# What is found there instead may be a password: a number as one, or an address or a header in the place of its section.
+_UNSHOWN = ("text", "keys and values")
 _SHOWN = 40  # characters of a value in a message
 
 
@@ -128,7 +130,9 @@ class Section:
         """A value is not what was expected."""
         value = placed.value
         found = _KINDS.get(type(value), "something else")
-        if isinstance(value, str | int | float):
+        if isinstance(value, str | int | float) and not (
+            placed.is_secret or expected in _UNSHOWN or _is_address(value)
+        ):
             found = f"{'text ' if type(value) is str else ''}{_short(value)}"
         near = hint(value, tuple(choices)) if isinstance(value, str) else ""
         self.page.problem(placed.place, f"expected {expected}, found {found}{near}")
@@ -169,6 +173,10 @@ class Section:
 
     def _dotted(self, name: str) -> str:
         return f"{self.name}.{name}" if self.name else name
+
+
+def _is_address(value: object) -> bool:
+    return isinstance(value, str) and ("://" in value or "@" in value)
 
 
 def _is_file_mode(value: object) -> bool:

@@ -66,29 +66,30 @@ def read_address(url: str) -> Address:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise InvalidUrlError("mysql://…", "its host or port cannot be read") from None
-    shown = f"mysql://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        raise InvalidUrlError(url, "its host or port cannot be read") from None
     database = unquote(parts.path.removeprefix("/"))
     if not database or "/" in database:
-        raise InvalidUrlError(shown, "it names no database (mysql://user:password@host:port/database)")
+        raise InvalidUrlError(url, "it names no database (mysql://user:password@host:port/database)")
     return Address(
         host=parts.hostname or "localhost",
         port=port or _PORT,
         user=unquote(parts.username or ""),
         password=unquote(parts.password or ""),
         database=database,
-        options=_options(shown, parts),
+        options=_options(url, parts),
     )
 
 
-def _options(shown: str, parts: SplitResult) -> dict[str, str]:
+def _options(url: str, parts: SplitResult) -> dict[str, str]:
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     for name in options:
         if name not in _OPTIONS:
-            raise InvalidUrlError(shown, f"unknown option {name!r}, known are {', '.join(_OPTIONS)}")
+            # A password that was not encoded may hold a ?: what follows it is no name then.
+            unknown = "an unknown option" if "@" in parts.path + parts.query else f"unknown option {name!r}"
+            raise InvalidUrlError(url, f"{unknown}, known are {', '.join(_OPTIONS)}")
     mode = options.get("ssl_mode", "disabled")
     if mode not in _SSL_MODES:
-        raise InvalidUrlError(shown, f"ssl_mode={mode} is none of {', '.join(_SSL_MODES)}")
+        raise InvalidUrlError(url, f"its ssl_mode is none of {', '.join(_SSL_MODES)}")
     return options
 
 

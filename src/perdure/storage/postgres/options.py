@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from perdure.core.addresses import display_url
 from perdure.core.errors import InvalidInputError
 from perdure.storage.postgres.dialect import UserIdType, check_schema
 from perdure.storage.sql.retrying import CALL_TIMEOUT, check_call_timeout
@@ -66,6 +67,5 @@ def connection_arguments(url: str) -> dict[str, Any]:
 
 def place_of(url: str, schema: str) -> str:
     """The address without its password, for people."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2] or "(default host)"
-    return f"postgresql://{host}{parts.path} (schema {schema})"
+    shown = display_url(url)
+    return f"{shown.replace('///', '//(default host)/', 1)} (schema {schema})"

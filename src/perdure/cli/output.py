@@ -1,0 +1,167 @@
+"""Everything that the command line prints, and the only module of it that prints.
+
+Whatever is written here is shown without control, bidi and invisible characters (`core.printable`). A line break in a
+text for people begins a new line, so a value that was stored goes through `printable` before it is put into a line.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
+
+from perdure.core.addresses import redact_words
+from perdure.core.printable import escaped, printable, printable_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Progress = Callable[[int, int], None]  # how much is done, of how much
+
+
+class Terminal:
+    """A stream for people. It is imported without rich, which takes longer to load than `perdure --help` to print."""
+
+    def __init__(self, *, stderr: bool = False, **recording: Any) -> None:
+        from rich.console import Console
+
+        self._console = Console(stderr=stderr, highlight=False, **recording)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person looks at it."""
+        return self._console.is_terminal
+
+    def write(self, text: str, style: str = "", highlights: Iterable[tuple[str, str]] = ()) -> None:
+        """Print lines in a style; `highlights` are patterns with styles of their own."""
+        from rich.text import Text
+
+        shown = Text(_lines(text), style=style)
+        for pattern, own in highlights:
+            shown.highlight_regex(pattern, own)
+        # Not by the console's own means: it would wrap lines, and take text in brackets for markup.
+        self._console.print(shown, soft_wrap=True)
+
+    def write_python(self, source: str) -> None:
+        """Print a piece of Python, coloured on a terminal."""
+        from rich.syntax import Syntax
+
+        if not self.is_terminal:
+            self.write(source)
+            return
+        code = Syntax(_lines(source), "python", theme="ansi_dark", background_color="default", word_wrap=True)
+        self._console.print(code)
+
+    def write_table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Print figures side by side."""
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+        for column in columns:
+            table.add_column(Text(printable(column)), no_wrap=True)
+        for row in rows:
+            table.add_row(*(Text(printable(cell)) for cell in row))
+        self._console.print(table)
+
+    def ask(self, words: str, default: str = "") -> str:
+        """What a person types; Enter alone is the default, which is returned as it is, whatever it looks like."""
+        from rich.prompt import Prompt
+        from rich.text import Text
+
+        shown = f"{printable(words)} ({printable(default)})" if default else printable(words)
+        typed = Prompt.ask(Text(shown), console=self._console, default="", show_default=False)
+        return typed or default
+
+    def choose(self, words: str, choices: Sequence[str]) -> str:
+        """One of some words, asked for until it is one."""
+        from rich.prompt import Prompt
+        from rich.text import Text
+
+        return Prompt.ask(Text(printable(words)), console=self._console, choices=list(choices))
+
+    @contextmanager
+    def progress(self, what: str, *, hidden: bool = False) -> Generator[Progress]:
+        """A bar of what is done while the work goes on, on a terminal only."""
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        columns = (TextColumn(what, markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Bar(*columns, console=self._console, transient=True, disable=hidden or not self.is_terminal) as bar:
+            task = bar.add_task("", total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+
+    def save_svg(self, path: Path, title: str, template: str) -> None:
+        """Keep what was printed so far as a picture; only of an output that records."""
+        path.write_text(self._console.export_svg(title=title, code_format=template, clear=False), encoding="utf-8")
+
+
+def write(text: str, style: str = "") -> None:
+    """Print lines for people on standard output."""
+    Terminal().write(text, style)
+
+
+def write_lines(lines: Iterable[tuple[str, str]]) -> None:
+    """Print lines, each in its style."""
+    terminal = Terminal()
+    for line, style in lines:
+        terminal.write(line, style)
+
+
+@contextmanager
+def progress(what: str, output: str) -> Generator[Progress]:
+    """A bar on a terminal, where the answer is for people."""
+    with Terminal().progress(what, hidden=output == "json") as tell:
+        yield tell
+
+
+def write_plain(text: str) -> None:
+    """Print lines without a style; nothing has to be imported for it."""
+    _print(_lines(text), sys.stdout)
+
+
+def write_json(value: Any, *, stderr: bool = False) -> None:
+    """Print a value for programs, with two spaces for people who look."""
+    import msgspec
+
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    _print(printable_json(text), sys.stderr if stderr else sys.stdout)
+
+
+def write_error(text: str) -> None:
+    """Print lines on standard error."""
+    _print(_lines(text), sys.stderr)
+
+
+def write_exception(exc: BaseException, words: Iterable[str]) -> None:
+    """Print a traceback on standard error, without the passwords of the words that were typed."""
+    write_error(redact_words("".join(traceback.format_exception(exc)).rstrip("\n"), words))
+
+
+@contextmanager
+def safe_streams() -> Generator[None]:
+    """Print Python's own warnings here too, and what an output cannot encode as an escape."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # what a test puts there may lack it
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        yield
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None,
+    line: str | None = None,
+) -> None:  # fmt: skip
+    write_error(f"warning: {printable(str(message))}")
+
+
+def _lines(text: str) -> str:
+    return "\n".join(map(escaped, text.split("\n")))
+
+
+def _print(text: str, file: TextIO) -> None:
+    print(text, file=file)
