@@ -35,6 +35,7 @@ def test_what_a_file_means_is_told_without_its_secrets(tmp_path: Path) -> None:
         "recovery           auto_resume yes, auto_resume_hitl no, timeout none",
         "approvals          require_approval_for deploy, trusted_operations none, timeout none, auto_reject yes",
         "notifications      https://hooks.example.com/…",
+        "trust              needed where nobody names the file",
     ]
     assert list(tmp_path.iterdir()) == [tmp_path / "config.yaml"]  # nothing was opened
     told = json.loads(perdure("config", "check", "config.yaml", "-o", "json", folder=tmp_path).stdout)
@@ -108,3 +109,18 @@ def test_the_storage_is_named_once(tmp_path: Path) -> None:
         done = perdure(words[0], "--config=config.yaml", "sqlite:///agents.db", *words[1:], folder=tmp_path)
         assert (done.returncode, done.stderr) == (1, "error: name the storage once: by its URL, or by --config FILE\n")
     assert perdure("why", folder=tmp_path).returncode == 2
+
+
+def test_a_file_is_trusted_by_a_command_until_it_changes(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    file = tmp_path / "config.yaml"
+    file.write_text(GOOD)
+
+    def trust(action: str) -> str:
+        done = perdure("config", action, "config.yaml", folder=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout.splitlines()[-1]
+
+    assert trust("trust") == trust("check") == "trust              given, or not needed"
+    file.write_text(GOOD + "# changed\n")
+    assert trust("check") == "trust              needed where nobody names the file"

@@ -1,4 +1,4 @@
-"""`perdure config check FILE`: what a file of settings means, or everything that is wrong with it."""
+"""`perdure config check | trust FILE`: what a file of settings means, or everything that is wrong with it."""
 
 from __future__ import annotations
 
@@ -14,27 +14,29 @@ from perdure.core.printable import printable
 _SECRETS = ("hot",)
 
 
-def config(action: Literal["check"], file: str, /, *, output: Output = "text") -> int:
-    """Check a config.yaml, and say what it means.
+def config(action: Literal["check", "trust"], file: str, /, *, output: Output = "text") -> int:
+    """Check a config.yaml, and say what it means; or trust it as it is.
 
     Nothing is opened or started. Everything that is wrong is told at once, each with its line and column; the exit
-    code is 1 then.
+    code is 1 then. A file that nobody names with --config may say where a local store is, and options: servers,
+    receivers of notifications and environment variables need trust. A file that changed is no longer trusted.
 
     Parameters
     ----------
     action
-        What to do: check.
+        What to do: check, or trust.
     file
         The file.
     """
     try:
-        found = meaning(Config.load(file))
+        found = meaning(Config.load(file) if action == "check" else Config.trust(file))
     except InvalidConfigError as exc:
         if output == "json":
             write_json({"problems": exc.problems})
         else:
             write_error("\n".join(map(printable, exc.problems)))
         return 1
+    found["trust"] = _trust(file)
     if output == "json":
         write_json(found)
     else:
@@ -57,6 +59,15 @@ def meaning(found: Config) -> dict[str, Any]:
             {"url": each.place, "signed": each.secret is not None, "attempts": each.attempts} for each in found.webhooks
         ],
     }
+
+
+def _trust(file: str) -> str:
+    """Whether all of a file would be read if nobody named it."""
+    try:
+        Config.load_discovered(file)
+    except InvalidConfigError:
+        return "needed where nobody names the file"
+    return "given, or not needed"
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

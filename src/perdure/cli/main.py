@@ -41,7 +41,7 @@ COMMANDS = {
     "cancel": Command("perdure.cli.runs:cancel", "End the unfinished run of a thread."),
     "compact": Command("perdure.cli.compact:compact", "Give disk space that nothing uses any more back to the system."),
     "compare": Command("perdure.cli.compare:compare", "Say how two to four points of threads differ."),
-    "config": Command("perdure.cli.config:config", "Check a config.yaml, and say what it means."),
+    "config": Command("perdure.cli.config:config", "Check a config.yaml and say what it means, or trust it."),
     "copy": Command("perdure.cli.copy:copy", "Copy threads from one storage to another."),
     "decide": Command("perdure.cli.pauses:decide", "Answer a question that waits."),
     "demo": Command("perdure.cli.demo:demo", "Kill an agent for real and watch it go on."),

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 
 from perdure.app.config.notifications import read_approvals, read_webhooks
-from perdure.app.config.places import parse_page, read_page
+from perdure.app.config.places import parse_page, read_bytes
 from perdure.app.config.reading import Section
 from perdure.app.config.sessions import read_sessions
+from perdure.app.config.trust import Trust, check_discovered, needs_trust
+from perdure.app.config.trusted_files import TrustedFiles
 from perdure.core.addresses import redact_url
 from perdure.core.approvals import Approvals
 from perdure.core.errors import PausesExpireWarning
@@ -39,15 +41,41 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Config:
-        """Read a file; raise `InvalidConfigError` naming everything that is wrong with it."""
-        page, tree = read_page(path)
-        return read_config(Section(page, tree))
+        """Read a file that the caller named; raise `InvalidConfigError` naming everything that is wrong with it."""
+        return cls._read(os.fspath(path), read_bytes(path), None, Trust.NAMED)
+
+    @classmethod
+    def load_discovered(cls, path: str | os.PathLike[str]) -> Config:
+        """Read a file that nobody named, such as one in the working folder.
+
+        It may say where a local store below the working folder is, and options; anything else is an
+        `InvalidConfigError`, unless the person trusted this file as it is (`perdure config trust`).
+        """
+        data = read_bytes(path)  # once: the bytes that are trusted are those that are read
+        trust = Trust.NAMED if TrustedFiles().has(path, data) else Trust.DISCOVERED
+        return cls._read(os.fspath(path), data, None, trust)
+
+    @classmethod
+    def trust(cls, path: str | os.PathLike[str]) -> Config:
+        """Read a file, and record that this person trusts it as it is now: `load_discovered` then takes all of it."""
+        data = read_bytes(path)
+        config = cls._read(os.fspath(path), data, None, Trust.NAMED)
+        TrustedFiles().add(path, data)
+        return config
 
     @classmethod
     def parse(cls, text: str, path: str = "config.yaml", environment: Mapping[str, str] | None = None) -> Config:
-        """The same for a text; `path` is how messages call it."""
-        page, tree = parse_page(path, text.encode("utf-8", "surrogatepass"), environment)
-        return read_config(Section(page, tree))
+        """The same as `load` for a text; `path` is how messages call it."""
+        return cls._read(path, text.encode("utf-8", "surrogatepass"), environment, Trust.NAMED)
+
+    @classmethod
+    def _read(cls, path: str, data: bytes, environment: Mapping[str, str] | None, trust: Trust) -> Config:
+        if trust is Trust.NAMED:
+            page, tree = parse_page(path, data, environment)
+            return read_config(Section(page, tree))
+        page, tree = parse_page(path, data, no_variables=f"a ${{VARIABLE}} {needs_trust(path)}")
+        root = Section(page, tree)
+        return read_config(root, lambda url: check_discovered(page, tree, root.asked, url, os.getcwd()))
 
     def opened(self, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """The address and all options for `open`; those that are given win."""
@@ -56,8 +84,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         return self.url, {**self.options, **mine, **options}
 
 
-def read_config(root: Section) -> Config:
-    """The whole file; raise `InvalidConfigError`."""
+def read_config(root: Section, check_trust: Callable[[str], None] = lambda url: None) -> Config:
+    """The whole file; raise `InvalidConfigError`. `check_trust` is given the address, and adds to what is wrong."""
     storage = root.section("storage", leaf=False)
     url, options = read_sessions(storage)
     checkpoint = storage.section("checkpoint", leaf=False)
@@ -66,6 +94,7 @@ def read_config(root: Section) -> Config:
     storage.close()
     approvals, webhooks = read_approvals(root), read_webhooks(root)
     root.close()
+    check_trust(url)
     root.page.check()
     if recovery.timeout is not None:
         _warn(root.page.path, recovery.timeout)

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from perdure.app.config.scalars import Unset, scalar, substituted
+from perdure.app.config.scalars import Unset, has_variables, scalar, substituted
 from perdure.core.errors import InvalidConfigError
 from perdure.core.extras import check_releases, missing
 
@@ -41,9 +41,10 @@ class Placed(NamedTuple):
 class Page:
     """A file that is being read, and what is wrong with it so far."""
 
-    def __init__(self, path: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, path: str, environment: Mapping[str, str], no_variables: str = "") -> None:
         self.path = path
         self.environment = environment
+        self.no_variables = no_variables  # why a `${VARIABLE}` is refused here; "" where it is filled in
         self._problems: list[tuple[Place, str]] = []
 
     def problem(self, place: Place, text: str) -> None:
@@ -57,21 +58,25 @@ class Page:
             raise InvalidConfigError(self.path, [f"{self.path}:{at.line}:{at.column}: {text}" for at, text in found])
 
 
-def read_page(path: str | os.PathLike[str], environment: Mapping[str, str] | None = None) -> tuple[Page, Placed]:
-    """Read a file; raise `InvalidConfigError`, and `MissingExtraError` where the parser is not installed."""
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """What a file holds, as far as it is read at all; raise `InvalidConfigError`."""
     shown = os.fspath(path)
     try:
         with open(path, "rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+            return file.read(_MOST_BYTES + 1)
     except (OSError, ValueError) as exc:
         reason = getattr(exc, "strerror", None) or str(exc)
         raise InvalidConfigError(shown, [f"{shown}: it cannot be read: {reason}"]) from exc
-    return parse_page(shown, data, environment)
 
 
-def parse_page(path: str, data: bytes, environment: Mapping[str, str] | None = None) -> tuple[Page, Placed]:
-    """The same for bytes that are there already."""
-    page = Page(path, os.environ if environment is None else environment)
+def parse_page(
+    path: str, data: bytes, environment: Mapping[str, str] | None = None, *, no_variables: str = ""
+) -> tuple[Page, Placed]:
+    """Parse a file; raise `InvalidConfigError`, and `MissingExtraError` where the parser is not installed.
+
+    With `no_variables`, a reason, each `${VARIABLE}` is a mistake and nothing of the environment is read.
+    """
+    page = Page(path, os.environ if environment is None else environment, no_variables)
     if len(data) > _MOST_BYTES:
         page.problem(Place(1, 1), f"the file is larger than {_MOST_BYTES // 1024} KB")
         page.check()
@@ -177,6 +182,9 @@ class _Walk:
         return Placed(self._scalar(node, place), place, is_secret="${" in node.value)
 
     def _scalar(self, node: Any, place: Place) -> Any:
+        if self._page.no_variables and has_variables(node.value):
+            self._page.problem(place, self._page.no_variables)
+            return Unset()
         try:
             text = substituted(node.value, self._page.environment)
         except Unset as exc:

@@ -34,6 +34,11 @@ def substituted(text: str, environment: Mapping[str, str]) -> str:
     return _VARIABLE.sub(lambda found: _value(found, environment), text) if "${" in text else text
 
 
+def has_variables(text: str) -> bool:
+    """Whether a text would read the environment."""
+    return any(not found[1] for found in _VARIABLE.finditer(text))
+
+
 def _value(found: re.Match[str], environment: Mapping[str, str]) -> str:
     if found[1]:
         return f"${{{found[2]}}}"
