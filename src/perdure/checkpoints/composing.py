@@ -138,11 +138,15 @@ class Composer:
         there = now.reader(inside.said)
         pass_by(there, ops, talk, low)
         content = Composed(low, inside.chain, ops, _mark(step), to, [], talk, now.times(there))
-        body, large = blobs.extract(encode_body(content))
-        if large:
+        body, large = encode_body(content), list[Blob]()
+        if len(body) > blobs.LIMIT:
+            lost = [] if talk is None else talk.lost
+            left, told, large = blobs.extract_change(ops, [each for _, each in lost])
+            if talk is not None:
+                kept = [(number, each) for (number, _), each in zip(lost, told, strict=True)]
+                talk = msgspec.structs.replace(talk, lost=kept)
             digests = [blob.digest for blob in large]
-            left = msgspec.msgpack.decode(body, type=Composed)
-            body = encode_body(msgspec.structs.replace(left, blobs=digests))
+            body = encode_body(msgspec.structs.replace(content, ops=left, talk=talk, blobs=digests))
         return body, large
 
     def _checked_ops(self, inside: _Open) -> list[Op]:

@@ -209,9 +209,10 @@ class Engine(Adding):
     ) -> tuple[Write, int]:
         """A write that changes the state, and how many bytes of it there will be to fold."""
         mark = self._marked(request)
-        body, large = blobs.extract(encode_body(StateChange(ops, mark, back_to)))
-        if large:
-            body = _with_blobs(body, large)
+        body, large = encode_body(StateChange(ops, mark, back_to)), list[blobs.Blob]()
+        if len(body) > blobs.LIMIT:
+            left, _, large = blobs.extract_change(ops)
+            body = encode_body(StateChange(left, mark, back_to, [blob.digest for blob in large])) if large else body
         entry = self.entry(kind, body, request.actor)
         write = Write(
             key=key,
@@ -281,9 +282,3 @@ def _advance(head: Head, done: Appended, new: New) -> None:
     head.count += 1
     head.room = head.document.size + new.size
     head.last, head.chain = done.row.head, done.row.head_digest
-
-
-def _with_blobs(body: bytes, large: list[blobs.Blob]) -> bytes:
-    parts = msgspec.msgpack.decode(body, type=list[msgspec.Raw])
-    parts[3] = msgspec.Raw(encode_body([blob.digest for blob in large]))
-    return encode_body(parts)

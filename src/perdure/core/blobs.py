@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from perdure.core.digest import digest_of
 from perdure.core.document import Node, Opened, opened
 from perdure.core.envelope import EnvelopeError, seal_packed, unseal
 from perdure.core.errors import BlobDamagedError
+from perdure.core.ops import Append, Op, Set, Splice
 from perdure.core.writes import Blob
 
 LIMIT = 64 * 1024
@@ -32,6 +33,31 @@ def extract(data: bytes) -> tuple[bytes, list[Blob]]:
     return (left, list(taken.values())) if taken else (data, [])
 
 
+def extract_change(ops: Sequence[Op], others: Sequence[Raw] = ()) -> tuple[list[Op], list[Raw], list[Blob]]:
+    """Replace the large values of operations, and of other values that go with them.
+
+    The rest of a change, its paths and its checkpoint, has types of its own: a reference there could not be read again.
+    """
+    taken: dict[bytes, Blob] = {}
+    return [_op(op, taken) for op in ops], [_value(each, taken) for each in others], list(taken.values())
+
+
+def _op(op: Op, taken: dict[bytes, Blob]) -> Op:
+    if isinstance(op, Set):
+        return Set(op.path, _value(op.value, taken))
+    if isinstance(op, Append):
+        return Append(op.path, [_value(each, taken) for each in op.items])
+    if isinstance(op, Splice):
+        return Splice(op.path, op.at, op.removed, [_value(each, taken) for each in op.items])
+    return op
+
+
+def _value(value: Raw, taken: dict[bytes, Blob]) -> Raw:
+    if len(value) <= LIMIT or not may_have_large(value):
+        return value
+    return Raw(_encode(_without_large(_open(value), taken)))
+
+
 def may_have_large(node: Node) -> bool:
     """A look at sizes alone: a long list of short items is not taken apart for nothing."""
     if type(node) is Raw:
@@ -41,7 +67,7 @@ def may_have_large(node: Node) -> bool:
     return any(map(may_have_large, inside.values() if type(inside) is dict else inside))
 
 
-def _open(data: bytes) -> Any:
+def _open(data: bytes | Raw) -> Any:
     return msgspec.msgpack.decode(data, ext_hook=lambda code, body: Ext(code, bytes(body)))
 
 
