@@ -26,7 +26,7 @@ PYTHON312 ?= $(shell for p in python3.13 python3.12 python3 "$$HOME"/.pyenv/vers
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench crash chaos savers floor soak mutants docs clean
+.PHONY: help setup demo test check bench crash chaos hostile savers floor soak mutants docs clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -42,7 +42,7 @@ demo: $(VENV)/.ready $(if $(VS),$(PEERS)/.ready) ## an agent is killed and resum
 IN_MEMORY := $(shell test -w /dev/shm && df -Pm /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 8000 { print "/dev/shm" }')
 
 # Tests start hundreds of Pythons: where nothing may be cached, each of them would compile everything it imports.
-test savers floor: export PYTHONDONTWRITEBYTECODE :=
+test hostile savers floor: export PYTHONDONTWRITEBYTECODE :=
 
 # Adapters are tested beside what they adapt to, each in an environment of its own.
 PYTEST = $(if $(TMPDIR),,$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY) ))$(1)/bin/python -m pytest -n $(JOBS) --no-loadscope-reorder
@@ -90,6 +90,13 @@ chaos: $(VENV)/.ready ## workers killed and frozen, PostgreSQL crashed: THREADS=
 	@scripts/servers-if-possible $(BIN)/python
 	$(BIN)/python -m tests.chaos.campaign --threads $(or $(THREADS),60) --steps $(if $(filter file,$(origin STEPS)),20,$(STEPS)) \
 		--workers $(or $(WORKERS),6) --ttl $(or $(TTL),2) $(if $(DSN),--dsn '$(DSN)')
+
+hostile: $(VENV)/.ready $(LANGGRAPH)/.ready ## every hostile input on every storage: no foreign row, nothing executed, no untyped error
+	@scripts/servers-if-possible $(BIN)/python
+	$(call PYTEST,$(VENV)) --dist worksteal tests/hostile --deselect tests/hostile/test_hostile_inputs.py::$(SAMPLED)
+	$(call PYTEST,$(LANGGRAPH)) --dist worksteal tests/hostile/test_langgraph_databases.py
+	$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY) )$(BIN)/python -m tests.hostile.campaign
+SAMPLED := test_no_hostile_input_is_executed_shows_anothers_data_or_ends_untyped
 
 savers: $(LANGGRAPH)/.ready $(VENV)/.ready ## every check of a LangGraph saver on LangGraph's own too, and kills on every database
 	@scripts/servers-if-possible $(BIN)/python

@@ -20,7 +20,7 @@ import msgspec
 
 from tests.checkpoints.places import PLACES
 from tests.hostile.canary import Canary
-from tests.hostile.catalogue import Hostile, sample
+from tests.hostile.catalogue import CATALOGUE, Hostile, sample
 from tests.hostile.judge import Judge, Tally, summary
 from tests.hostile.positions import BY_CATEGORY, EXACT
 from tests.hostile.scene import Scene, playing
@@ -38,6 +38,13 @@ def every_of_tests() -> int:
     return 1 if os.environ.get("PERDURE_HOSTILE") == "all" else _EVERY_TEST
 
 
+def known_inputs() -> list[Hostile]:
+    """All of them, those of the other modules too."""
+    for module in _MORE:
+        importlib.import_module(f"tests.hostile.{module}")
+    return CATALOGUE
+
+
 def run(backend: str, every: int, categories: Sequence[str] = ()) -> Tally:
     """Try the inputs on one storage, in a process of its own."""
     command = [sys.executable, "-m", "tests.hostile.campaign", "--child", backend, "--every", str(every)]
@@ -50,8 +57,7 @@ def run(backend: str, every: int, categories: Sequence[str] = ()) -> Tally:
 
 def child(backend: str, every: int, categories: Sequence[str]) -> Tally:
     """The same in this process."""
-    for module in _MORE:
-        importlib.import_module(f"tests.hostile.{module}")
+    known_inputs()
     canary = Canary()
     judge = Judge(backend, canary)
     with tempfile.TemporaryDirectory() as name:

@@ -160,7 +160,7 @@ STATE_PATHS: tuple[Any, ...] = (
     "__class__", "__class__.__init__.__globals__", "__dict__.x", "v.__len__", "keys", "items", "\0", "a.\0", "\ud800", "a.\udfff",
     "x" * 1_000_000, "'", "$.a", "$[*]", "/a/b", "~0~1", "../a", "*", "**", "a.*", "@1",
     (), ("",), ("a", ""), (0,), (-1,), ("list", 0), ("list", -1), ("list", -99), ("list", 10**30), ("list", True), ("list", 1.0),
-    ("list", None), (None,), ((),), ("a",) * 200, ("\ud800",), (b"a",), ("list", 2**31), ("list", 1 << 40), ["a"], None, 0, {},
+    ("list", None), (None,), ((),), ("a",) * 200, ("\ud800",), (b"a",), ("list", 2**31), ("list", 1 << 40), ("list", 10**5000), (10**5000,), ("a", -(10**5000)), ["a"], None, 0, {},
 )  # fmt: skip
 
 KEYS_AND_FILTERS: tuple[Any, ...] = (

@@ -78,11 +78,11 @@ LABEL: Steps = {
 }
 REF: Steps = {
     "load": lambda s, t: s.desk.load(t),
-    "load with an @": lambda s, t: s.desk.load(f"@{t}"),
-    "load of a tag": lambda s, t: s.desk.load(f"@tag:{t}"),
+    "load with an @": lambda s, t: s.desk.load(f"@{_text(t)}"),
+    "load of a tag": lambda s, t: s.desk.load(f"@tag:{_text(t)}"),
     "compare": lambda s, t: s.desk.compare(t, "@1"),
     "compare with others": lambda s, t: s.mallory.compare(t, SHARED),
-    "compare a text": lambda s, t: s.mallory.compare(f"{SHARED}{t}", SHARED),
+    "compare a text": lambda s, t: s.mallory.compare(f"{SHARED}{_text(t)}", SHARED),
     "fork at": lambda s, t: s.desk.fork(t, to=s.name("fork")),
     "rewind": lambda s, t: s.desk.rewind(t, dry_run=True),
     "a point": lambda s, t: s.desk.checkpoint(t),
@@ -126,6 +126,10 @@ FILTER: Steps = {
 def _named(value: Any) -> Any:
     """None is no user and so everybody's threads, which only the operator's store is asked for."""
     return "" if value is None else value
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else type(value).__name__
 
 
 def _key(value: Any) -> Any:

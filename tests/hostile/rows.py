@@ -96,7 +96,7 @@ async def _play(judge: Judge, canary: Canary, kind: str, chosen: Sequence[Hostil
 
 async def _read_all(judge: Judge, what: str, url: str) -> None:
     """Whatever mallory can ask for: typed errors or her own data."""
-    store = Perdure.open(url, namespace=NAMESPACE)
+    store = Perdure.open(url, namespace=NAMESPACE, lease_ttl=0.2)
     scope = store.scope(user="mallory")
     thread = scope.thread(SHARED)
     asked = {

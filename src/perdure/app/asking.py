@@ -11,7 +11,7 @@ import msgspec
 from perdure.app.users import UserId
 from perdure.core.checkpoint import check_limit
 from perdure.core.codec import decode, encode
-from perdure.core.errors import InvalidFilterError
+from perdure.core.errors import InvalidFilterError, short_repr
 from perdure.core.identity import check_label
 from perdure.core.messages import MessageQuery
 from perdure.core.search import search_of
@@ -52,7 +52,7 @@ class MessageLine(msgspec.Struct, frozen=True, kw_only=True):
 def wanted(search: str | None, limit: int | None, filters: Filters) -> Wanted:
     """Check what is asked for; raise `InvalidFilterError` naming what cannot be asked."""
     if search is not None and type(search) is not str:
-        raise InvalidFilterError(f"search must be a str, not {search!r}")
+        raise InvalidFilterError(f"search must be a str, not {short_repr(search)}")
     for name in filters:
         if name not in Filters.__annotations__:
             raise TypeError(f"messages cannot be filtered by {name!r}, only by {', '.join(Filters.__annotations__)}")
@@ -83,7 +83,7 @@ def _roles(role: object) -> tuple[str, ...] | None:
         return None
     roles = (role,) if isinstance(role, str) else role
     if not isinstance(roles, Iterable):
-        raise InvalidFilterError(f"role must be a str or several, not {role!r}")
+        raise InvalidFilterError(f"role must be a str or several, not {short_repr(role)}")
     return tuple(_label(each, "role") or "" for each in roles)
 
 
@@ -91,7 +91,7 @@ def _values(metadata: object) -> dict[str, bytes] | None:
     if metadata is None:
         return None
     if not isinstance(metadata, Mapping):
-        raise InvalidFilterError(f"metadata must be a mapping, not {metadata!r}")
+        raise InvalidFilterError(f"metadata must be a mapping, not {short_repr(metadata)}")
     return {name: encode(value, root=f"metadata[{name!r}]") for name, value in metadata.items()}
 
 

@@ -10,7 +10,7 @@ from perdure.app.directory import Directory
 from perdure.app.handle import Handle, key_of
 from perdure.core.approvers import Approver, approver_of
 from perdure.core.checkpoint import check_limit
-from perdure.core.errors import SAY_WHOSE, InvalidInputError, NotFoundError
+from perdure.core.errors import SAY_WHOSE, InvalidInputError, NotFoundError, short_repr
 from perdure.core.identity import ANY_USER, ThreadKey
 
 if TYPE_CHECKING:
@@ -146,5 +146,5 @@ def id_of(pause: Any) -> str:
     """The id of a pause, given itself or by its id."""
     found = getattr(pause, "id", pause)
     if not isinstance(found, str):
-        raise InvalidInputError(f"{pause!r} is not a pause, nor the id of one; store.pauses() lists them")
+        raise InvalidInputError(f"{short_repr(pause)} is not a pause, nor the id of one; store.pauses() lists them")
     return found

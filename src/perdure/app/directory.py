@@ -9,7 +9,7 @@ from perdure.app.naming import ThreadInfo, info_of, listed
 from perdure.app.parts import Parts
 from perdure.app.users import UserArg
 from perdure.core.checkpoint import check_limit, check_metadata
-from perdure.core.errors import InvalidFilterError
+from perdure.core.errors import InvalidFilterError, short_repr
 from perdure.core.identity import check_label
 from perdure.core.messages import Owner
 from perdure.core.threads import ThreadQuery
@@ -89,5 +89,5 @@ class Directory:
 
 def _checked(text: object) -> str:
     if type(text) is not str:
-        raise InvalidFilterError(f"search takes a str, not {text!r}")
+        raise InvalidFilterError(f"search takes a str, not {short_repr(text)}")
     return text

@@ -8,7 +8,7 @@ from perdure.app.thread import Thread
 from perdure.app.users import UserArg
 from perdure.core import refs
 from perdure.core.checkpoint import Checkpoint
-from perdure.core.errors import SAY_WHOSE, InvalidInputError, InvalidRefError, NotFoundError
+from perdure.core.errors import SAY_WHOSE, InvalidInputError, InvalidRefError, NotFoundError, short_repr
 from perdure.core.identity import ANY_USER, ThreadKey, check_id
 
 
@@ -69,7 +69,7 @@ class Pointing:
             return await _key_of(thread, self._parts)
         if not isinstance(thread, str):
             raise InvalidInputError(
-                f"{thread!r} is no point: give 'thread@ref', a checkpoint, a thread, or a thread and a ref"
+                f"{short_repr(thread)} is no point: give 'thread@ref', a checkpoint, a thread, or a thread and a ref"
             )
         user = None if self._user is ANY_USER else self._user
         key = ThreadKey(self._namespace, self._parts.users.key(user), check_id(thread, "the thread id"))

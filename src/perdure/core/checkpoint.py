@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from perdure.core.codec import CannotDecode, decode, encode
-from perdure.core.errors import CheckpointDamagedError, InvalidFilterError, InvalidInputError
+from perdure.core.errors import CheckpointDamagedError, InvalidFilterError, InvalidInputError, short_repr
 from perdure.core.seams import Range, Rewind, left, within
 from perdure.core.times import to_datetime
 
@@ -231,7 +231,7 @@ def is_due(last: datetime | None, now: datetime, every: timedelta = EVERY) -> bo
 def check_limit(limit: object, what: str = "limit") -> int:
     """Return a usable limit; raise `InvalidFilterError` otherwise."""
     if type(limit) is not int or not 0 <= limit <= MAX_LIMIT:
-        raise InvalidFilterError(f"{what} must be an int from 0 to {MAX_LIMIT:,}, not {limit!r}")
+        raise InvalidFilterError(f"{what} must be an int from 0 to {MAX_LIMIT:,}, not {short_repr(limit)}")
     return limit
 
 
@@ -240,5 +240,5 @@ def check_metadata(metadata: object) -> bytes:
     if metadata is None:
         return NO_METADATA
     if not isinstance(metadata, Mapping):
-        raise InvalidInputError(f"metadata must be a dict, not {metadata!r}")
+        raise InvalidInputError(f"metadata must be a dict, not {short_repr(metadata)}")
     return encode(dict(metadata), root="metadata")

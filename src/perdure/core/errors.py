@@ -75,7 +75,17 @@ from collections.abc import Sequence
 from perdure.core.addresses import redact_url
 
 _USERS_NAMED = 10
+_LONGEST_REPR = 1000  # characters
 SAY_WHOSE = "if somebody owns it, say who: user=…"  # what belongs to others looks absent
+
+
+def short_repr(value: object) -> str:
+    """A caller's value in a message: bounded, and never an error of its own, as the repr of a huge int is."""
+    try:
+        text = repr(value)
+    except Exception:
+        return f"a {type(value).__name__} that has no repr"
+    return text if len(text) <= _LONGEST_REPR else f"{text[:_LONGEST_REPR]}… ({len(text):,} characters)"
 
 
 class PerdureError(Exception):
@@ -110,7 +120,7 @@ class InvalidRefError(InvalidInputError):
 
     def __init__(self, ref: object) -> None:
         super().__init__(
-            f"{ref!r} is not a ref; use @12 (a version), @-1 (the newest), @chk_… (a checkpoint), @tag:name, "
+            f"{short_repr(ref)} is not a ref; use @12 (a version), @-1 (the newest), @chk_… (a checkpoint), @tag:name, "
             "@2h (ago), @2026-11-01T12:00Z (a time) or @before-error"
         )
         self.ref = ref

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from perdure.core.errors import InvalidIdError, InvalidInputError
+from perdure.core.errors import InvalidIdError, InvalidInputError, short_repr
 
 MAX_ID = 512
 RESULTS, CACHE, SUBGRAPHS, MEMORY = "results", "cache", "subgraphs", "memory"  # what namespaces are reserved for
@@ -110,7 +110,7 @@ def check_label(value: object, what: str) -> str | None:
     if value is None:
         return None
     if type(value) is not str:
-        raise InvalidInputError(f"{what} must be a str, not {value!r}")
+        raise InvalidInputError(f"{what} must be a str, not {short_repr(value)}")
     if "\0" in value:
         raise InvalidInputError(f"{what} holds a NUL character, which databases cannot keep")
     if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from perdure.core.errors import InvalidPathError, NestingTooDeepError
+from perdure.core.errors import InvalidPathError, NestingTooDeepError, short_repr
 from perdure.core.plain import MAX_DEPTH
 
 Step = str | int
@@ -44,9 +44,9 @@ def _parsed(path: object) -> Path:
     if isinstance(path, tuple) and path:
         for step in path:
             if type(step) not in (str, int):
-                raise InvalidPathError(repr(path), "has a part that is neither a str nor an int")
+                raise InvalidPathError(short_repr(path), "has a part that is neither a str nor an int")
         return path
-    raise InvalidPathError(repr(path), "is not a path; use a dotted string or a tuple of keys")
+    raise InvalidPathError(short_repr(path), "is not a path; use a dotted string or a tuple of keys")
 
 
 def show(path: Sequence[Step]) -> str:
@@ -55,7 +55,7 @@ def show(path: Sequence[Step]) -> str:
 
 
 def _show(step: Step) -> str:
-    return f".{step}" if isinstance(step, str) and _simple(step) else f"[{step!r}]"
+    return f".{step}" if isinstance(step, str) and _simple(step) else f"[{short_repr(step)}]"
 
 
 def _simple(step: str) -> bool:
