@@ -65,7 +65,9 @@ def child(backend: str, every: int, categories: Sequence[str]) -> Tally:
         (folder / "inside").mkdir()
         inputs = [each for each in sample(every) if not categories or each.category in categories]
         asyncio.run(_played(judge, canary, backend, inputs, folder / "inside"))
-        judge.broken(backend, [f"{each} was made outside of the store" for each in folder.iterdir() if each.name != "inside"])
+        judge.broken(
+            backend, [f"{each} was made outside of the store" for each in folder.iterdir() if each.name != "inside"]
+        )
     return judge.done()
 
 

@@ -15,7 +15,8 @@ from typing import Any
 from tests.hostile.catalogue import CANARY
 
 _NEVER = frozenset({
-    "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty", "os.startfile", "subprocess.Popen", "pty.spawn",
+    "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty", "os.startfile", "subprocess.Popen",
+    "pty.spawn",
     "pickle.find_class", "code.__new__", "ctypes.dlopen", "webbrowser.open",
 })  # fmt: skip
 _NAMED = frozenset({"compile", "exec", "import", "open", "os.mkdir", "os.rename"})

@@ -56,20 +56,26 @@ def _is_first(at: int) -> bool:
 SQL = (
     "'", "''", '"', "`", "\\", "\\'", "';--", "' OR '1'='1", "' OR 1=1 --", '" OR ""="', "1 OR 1=1", "' OR 1=1 #",
     "') OR ('1'='1", "x' UNION SELECT * FROM perdure_thread --", "x' UNION ALL SELECT payload FROM perdure.entry --",
-    "'; DROP TABLE perdure_thread; --", "'; DELETE FROM perdure.thread; COMMIT; --", "$1", "%s", "%(user)s", ":user", "?",
+    "'; DROP TABLE perdure_thread; --", "'; DELETE FROM perdure.thread; COMMIT; --", "$1", "%s", "%(user)s", ":user",
+    "?",
     "?1", "@user", "%", "_", "%%", "a%", "\\%", "\\_", "[a-z]", "* ", "*/ OR 1=1 /*", "/*!50000 OR 1=1 */", "--", "#",
     "\r\nSELECT 1", "$$ OR TRUE $$", "$tag$", "E'\\047'", "U&'\\0027'", "X'27'", "0x27", "CHAR(39)", "chr(39)||chr(39)",
-    "\u02bc OR 1=1", "\uff07 OR 1=1", "\u2019 OR 1=1", "\ubf27", "\xbf\x27 OR 1=1", "'||(SELECT user_id FROM thread)||'",
-    "' AND SLEEP(9)='", "'; SELECT pg_sleep(9); --", "' AND randomblob(900000000) --", "{fn NOW()}", "NULL", "true", "NaN",
+    "\u02bc OR 1=1", "\uff07 OR 1=1", "\u2019 OR 1=1", "\ubf27", "\xbf\x27 OR 1=1",
+    "'||(SELECT user_id FROM thread)||'",
+    "' AND SLEEP(9)='", "'; SELECT pg_sleep(9); --", "' AND randomblob(900000000) --", "{fn NOW()}", "NULL", "true",
+    "NaN",
     "'::jsonb @> '{}'", "$.a' OR 1=1 --", '$."a"', "alice' --", "alice'/*", "ALICE", "alice\t", "load_extension('x')",
     "ATTACH DATABASE 'x' AS y", "COPY t TO PROGRAM 'id'", "INTO OUTFILE '/tmp/x'", "\N{BOM}' OR 1=1",
 )  # fmt: skip
 
 TEMPLATES = (
-    CODE, f"{{{{{CODE}}}}}", f"${{{CODE}}}", f"{{__class__.__init__.__globals__[{CANARY}]}}", f"%({CANARY})s", "{0.__class__}",
-    "{}", "{0}", "%n%n%n", "%s" * 50, f"$(touch {CANARY})", f"`touch {CANARY}`", f"| touch {CANARY}", f"!!python/name:{CANARY}.x",
+    CODE, f"{{{{{CODE}}}}}", f"${{{CODE}}}", f"{{__class__.__init__.__globals__[{CANARY}]}}", f"%({CANARY})s",
+    "{0.__class__}",
+    "{}", "{0}", "%n%n%n", "%s" * 50, f"$(touch {CANARY})", f"`touch {CANARY}`", f"| touch {CANARY}",
+    f"!!python/name:{CANARY}.x",
     f"c{CANARY}\nsystem\n(S'x'\ntR.", f"{CANARY}:{CANARY}", f"perdure.{CANARY}", "__proto__", "constructor.prototype",
-    "__class__", "__reduce__", "__dict__", "${jndi:ldap://127.0.0.1/a}", "<script>alert(1)</script>", "javascript:alert(1)",
+    "__class__", "__reduce__", "__dict__", "${jndi:ldap://127.0.0.1/a}", "<script>alert(1)</script>",
+    "javascript:alert(1)",
 )  # fmt: skip
 
 
@@ -77,11 +83,15 @@ def _twins() -> dict[str, str]:
     """Ids that a database, a file system or a person could take for `alice`, `shared` or each other."""
     made = {
         "upper case": "SHARED", "title": "Shared", "trailing space": "shared ", "leading space": " shared",
-        "trailing tab": "shared\t", "trailing newline": "shared\n", "trailing dot": "shared.", "no-break space": "shared\xa0",
-        "zero width": "sha\u200bred", "joiner": "sha\u2060red", "soft hyphen": "sha\xadred", "full width": "ｓｈａｒｅｄ",
+        "trailing tab": "shared\t", "trailing newline": "shared\n", "trailing dot": "shared.",
+        "no-break space": "shared\xa0",
+        "zero width": "sha\u200bred", "joiner": "sha\u2060red", "soft hyphen": "sha\xadred",
+        "full width": "\uff53\uff48\uff41\uff52\uff45\uff44",
         "cyrillic": "sh\u0430red", "accent": "sh\u00e1red", "decomposed": "sha\u0301red", "long s": "\u017fhared",
-        "dotless": "\u0131", "dotted": "\u0130", "sharp s": "stra\u00dfe", "double s": "strasse", "capital sharp s": "STRA\u1e9eE",
-        "ligature": "\ufb01le", "no ligature": "file", "kelvin": "\u212a", "k": "k", "angstrom": "\u212b", "a ring": "\u00c5",
+        "dotless": "\u0131", "dotted": "\u0130", "sharp s": "stra\u00dfe", "double s": "strasse",
+        "capital sharp s": "STRA\u1e9eE",
+        "ligature": "\ufb01le", "no ligature": "file", "kelvin": "\u212a", "k": "k", "angstrom": "\u212b",
+        "a ring": "\u00c5",
         "bidi": "\u202eshared", "isolate": "\u2066shared\u2069", "variation": "shared\ufe0f", "emoji": "\U0001f600",
         "other emoji": "\U0001f601", "noncharacter": "\uffff", "private": "\ue000", "last plane": "\U0010ffff",
         "hangul jamo": "\u1112\u1161\u11ab", "hangul": "\ud55c", "control": "\x01shared", "delete": "shared\x7f",
@@ -92,8 +102,10 @@ def _twins() -> dict[str, str]:
 
 
 PATHS_OF_FILES = (
-    "../../shared", "..", ".", "/", "//", "/etc/passwd", "\\", "..\\..\\x", "C:\\x", "C:", "\\\\host\\share", "CON", "con.txt",
-    "NUL", "COM1", "LPT1.", "aux", "a:b", "a*b?", "file:///etc/passwd", "~", "~root", "-rf", "--help", "a/b/../../../x", ".git",
+    "../../shared", "..", ".", "/", "//", "/etc/passwd", "\\", "..\\..\\x", "C:\\x", "C:", "\\\\host\\share", "CON",
+    "con.txt",
+    "NUL", "COM1", "LPT1.", "aux", "a:b", "a*b?", "file:///etc/passwd", "~", "~root", "-rf", "--help",
+    "a/b/../../../x", ".git",
     "%2e%2e%2f", "%00", "..%c0%af", "..;/", "index.jsonl", "perdure.json", "log.jsonl", ".gitignore", "lock", "a.tmp",
     f"../{CANARY}", f"/tmp/{CANARY}", f"../../../../../../dev/shm/{CANARY}",
 )  # fmt: skip
@@ -102,7 +114,8 @@ LENGTHS = {
     "1 character": "x", "512 characters": "x" * 512, "512 of four bytes": "\U0001f600" * 512, "512 quotes": "'" * 512,
     "512 backslashes": "\\" * 512, "512 combining": "a" + "\u0301" * 511, "513 characters": "x" * 513,
     "a million": "x" * 1_000_000, "empty": "", "only spaces": " " * 5, "NUL": "\0", "NUL inside": "shared\0x",
-    "NUL at the end": "shared\0", "high surrogate": "\ud800", "low surrogate": "shared\udfff", "reversed pair": "\udc00\ud800",
+    "NUL at the end": "shared\0", "high surrogate": "\ud800", "low surrogate": "shared\udfff",
+    "reversed pair": "\udc00\ud800",
 }  # fmt: skip
 
 NOT_TEXTS: dict[str, Any] = {
@@ -132,48 +145,70 @@ NOT_TEXTS["a subclass of str"] = _Text("shared")
 
 REFS = (
     "", "@", "@@", "@@@", "@0", "@-0", "@1", "@-1", "@00001", "@+1", "@ 1", "@1 ", "@1.0", "@1e3", "@0x1", "@1_000",
-    "@" + "9" * 18, "@-" + "9" * 18, "@" + "9" * 19, "@-" + "9" * 19, "@" + "9" * 10_000, "@٣", "@１", "@²", "@-٣", "@chk_",
-    "@chk_x", "@chk_" + "0" * 26, "@chk_" + "z" * 26, "@chk_'", "@chk_" + "a" * 100_000, "@chk_\u0661", "@tag:", "@tag:x", "@tag:'",
-    "@tag:" + "x" * 100_000, "@tag:\0", "@tag:\ud800", "@tag:%", "@tag:alice", "@0s", "@1s", "@999999w", "@1000000w", "@2H",
-    "@2 h", "@-2h", "@2mo", "@١h", "@2026-11-01", "@2026-11-01T12:00Z", "@0001-01-01", "@9999-12-31T23:59:59.999999+00:00",
-    "@0001-01-01T00:00+14:00", "@9999-12-31T23:59-14:00", "@2026-02-30", "@2026-W01", "@2026-001", "@-2026-01-01", "@10000-01-01",
+    "@" + "9" * 18, "@-" + "9" * 18, "@" + "9" * 19, "@-" + "9" * 19, "@" + "9" * 10_000, "@\u0663", "@\uff11", "@\u00b2", "@-\u0663",
+    "@chk_",
+    "@chk_x", "@chk_" + "0" * 26, "@chk_" + "z" * 26, "@chk_'", "@chk_" + "a" * 100_000, "@chk_\u0661", "@tag:",
+    "@tag:x", "@tag:'",
+    "@tag:" + "x" * 100_000, "@tag:\0", "@tag:\ud800", "@tag:%", "@tag:alice", "@0s", "@1s", "@999999w", "@1000000w",
+    "@2H",
+    "@2 h", "@-2h", "@2mo", "@\u0661h", "@2026-11-01", "@2026-11-01T12:00Z", "@0001-01-01",
+    "@9999-12-31T23:59:59.999999+00:00",
+    "@0001-01-01T00:00+14:00", "@9999-12-31T23:59-14:00", "@2026-02-30", "@2026-W01", "@2026-001", "@-2026-01-01",
+    "@10000-01-01",
     "@2026-11-01T12:00:00.000000001Z", "@2026-11-01T24:00", "@2026-11-01T12:00+99:99", "@before-error", "@BEFORE-ERROR",
-    "@before-error@before-error", "shared@1", "shared@-1", "shared@chk_x", "@shared", "shared@", "@1@2", "alice@1", "@..", "@../1",
+    "@before-error@before-error", "shared@1", "shared@-1", "shared@chk_x", "@shared", "shared@", "@1@2", "alice@1",
+    "@..", "@../1",
     "@1;DROP", "@{}", "@[0]", "@true", "@None", "@NaN", "@inf",
 )  # fmt: skip
 
 SEARCHES = (
-    "*", "**", "a*", "*a", '"', '""', '"a', 'a"', "a AND b", "a OR b", "a NOT b", "NOT", "AND", "OR", "NEAR", "NEAR(a b)",
-    "NEAR(a b, 99999999999999)", "a NEAR/0 b", "body:a", "body : a", "thread:alice", "user_id:alice", "{body user}: a", "- body : a",
+    "*", "**", "a*", "*a", '"', '""', '"a', 'a"', "a AND b", "a OR b", "a NOT b", "NOT", "AND", "OR", "NEAR",
+    "NEAR(a b)",
+    "NEAR(a b, 99999999999999)", "a NEAR/0 b", "body:a", "body : a", "thread:alice", "user_id:alice",
+    "{body user}: a", "- body : a",
     "^a", "a^2", "a + b", "a-b", "-a", "+a", "(", ")", "()", "((((((((", "a)", "(a", "a & b", "a | b", "!a", "a <-> b",
-    "a <2> b", "a <99999999> b", "a:*", "a:ABCD", "'a'", "'a' & 'b", "a\\", "\\", ":", "a:b:c", "&", "|", "!", "<->", "!!!a",
+    "a <2> b", "a <99999999> b", "a:*", "a:ABCD", "'a'", "'a' & 'b", "a\\", "\\", ":", "a:b:c", "&", "|", "!", "<->",
+    "!!!a",
     "+a -b", ">a <b", "~a", "(+a >b)", '"a b"@8', "@8", "a@b.c", "a*b*c*", "%", "_", "%_%", "\\%", "(a+)+$",
     "(a|a)*b" * 20, ".*" * 50, "^(([a-z])+.)+[A-Z]([a-z])+$", "a" * 1_000_000, "a " * 100_000, "* " * 10_000,
-    "(" * 10_000, '"' * 10_001, "\u0301" * 100_000, "a\u0301" * 50_000, "\U00020000" * 20_000, "\N{SNOWMAN}", " ", "\t\n", "\0",
-    "a\0b", "\ud800", "a\udfffb", "\ufdfa" * 10_000, "\u0130" * 1000, "ß" * 1000, "select", "alice", "canary", "x'y", "$$", ";", "--",
+    "(" * 10_000, '"' * 10_001, "\u0301" * 100_000, "a\u0301" * 50_000, "\U00020000" * 20_000, "\N{SNOWMAN}", " ",
+    "\t\n", "\0",
+    "a\0b", "\ud800", "a\udfffb", "\ufdfa" * 10_000, "\u0130" * 1000, "ß" * 1000, "select", "alice", "canary", "x'y",
+    "$$", ";", "--",
     "__" + "0" * 40,
 )  # fmt: skip
 
 STATE_PATHS: tuple[Any, ...] = (
-    "", ".", "..", "a..b", ".a", "a.", "a.b.c.d.e.f", ".".join("a" * 99), ".".join("a" * 100), ".".join("a" * 100_000), "a[0]",
-    "a[", "a]", "list.0", "list.-1", "list.99999999999999999999", "list.1e3", "list.x", "text.0", "text.upper", "number.real",
-    "__class__", "__class__.__init__.__globals__", "__dict__.x", "v.__len__", "keys", "items", "\0", "a.\0", "\ud800", "a.\udfff",
+    "", ".", "..", "a..b", ".a", "a.", "a.b.c.d.e.f", ".".join("a" * 99), ".".join("a" * 100),
+    ".".join("a" * 100_000), "a[0]",
+    "a[", "a]", "list.0", "list.-1", "list.99999999999999999999", "list.1e3", "list.x", "text.0", "text.upper",
+    "number.real",
+    "__class__", "__class__.__init__.__globals__", "__dict__.x", "v.__len__", "keys", "items", "\0", "a.\0", "\ud800",
+    "a.\udfff",
     "x" * 1_000_000, "'", "$.a", "$[*]", "/a/b", "~0~1", "../a", "*", "**", "a.*", "@1",
-    (), ("",), ("a", ""), (0,), (-1,), ("list", 0), ("list", -1), ("list", -99), ("list", 10**30), ("list", True), ("list", 1.0),
-    ("list", None), (None,), ((),), ("a",) * 200, ("\ud800",), (b"a",), ("list", 2**31), ("list", 1 << 40), ("list", 10**5000), (10**5000,), ("a", -(10**5000)), ["a"], None, 0, {},
+    (), ("",), ("a", ""), (0,), (-1,), ("list", 0), ("list", -1), ("list", -99), ("list", 10**30), ("list", True),
+    ("list", 1.0),
+    ("list", None), (None,), ((),), ("a",) * 200, ("\ud800",), (b"a",), ("list", 2**31), ("list", 1 << 40), ("list",
+    10**5000), (10**5000,), ("a", -(10**5000)), ["a"], None, 0, {},
 )  # fmt: skip
 
 KEYS_AND_FILTERS: tuple[Any, ...] = (
-    {"": ""}, {"'": "'"}, {"$.a": 1}, {"a.b": 1}, {'a"b': 1}, {"a\\": 1}, {"\0": 1}, {"a": "\0"}, {"\ud800": 1}, {"a": "\udfff"},
-    {"a": 10**5000}, {"a": float("nan")}, {"a": float("inf")}, {"a": -0.0}, {"a": 2**63}, {"a": 2**64}, {"a": -(2**63) - 1},
-    {"a": None}, {"a": {}}, {"a": []}, {"a": {"$ne": 1}}, {"$where": CODE}, {"$or": [{}, {}]}, {"a": {"$regex": "(a+)+$"}},
-    {"a": b"\xff"}, {"a": (1, 2)}, {"a": {1, 2}}, {"a": object()}, {"a": len}, {1: 1}, {None: 1}, {b"x": 1}, {(): 1}, {True: 1},
-    {"x" * 100_000: 1}, {"a": "x" * 1_000_000}, {f"k{each}": each for each in range(5000)}, {"user": "alice"}, {"user_id": "alice"},
+    {"": ""}, {"'": "'"}, {"$.a": 1}, {"a.b": 1}, {'a"b': 1}, {"a\\": 1}, {"\0": 1}, {"a": "\0"}, {"\ud800": 1},
+    {"a": "\udfff"},
+    {"a": 10**5000}, {"a": float("nan")}, {"a": float("inf")}, {"a": -0.0}, {"a": 2**63}, {"a": 2**64},
+    {"a": -(2**63) - 1},
+    {"a": None}, {"a": {}}, {"a": []}, {"a": {"$ne": 1}}, {"$where": CODE}, {"$or": [{}, {}]},
+    {"a": {"$regex": "(a+)+$"}},
+    {"a": b"\xff"}, {"a": (1, 2)}, {"a": {1, 2}}, {"a": object()}, {"a": len}, {1: 1}, {None: 1}, {b"x": 1}, {(): 1},
+    {True: 1},
+    {"x" * 100_000: 1}, {"a": "x" * 1_000_000}, {f"k{each}": each for each in range(5000)}, {"user": "alice"},
+    {"user_id": "alice"},
     {"namespace": ""}, {"secret": True}, {"a": [[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]},
 )  # fmt: skip
 
 _BILLION = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
-    f"{after}: &{after} [{','.join([f'*{before}'] * 9)}]\n" for before, after in zip("abcdefgh", "bcdefghi", strict=True)
+    f"{after}: &{after} [{','.join([f'*{before}'] * 9)}]\n"
+    for before, after in zip("abcdefgh", "bcdefghi", strict=True)
 )
 YAMLS: dict[str, str] = {
     "aliases that multiply": _BILLION,

@@ -38,11 +38,16 @@ def _ext(code: int, data: bytes) -> bytes:
 
 
 VALUES: dict[str, bytes] = {
-    **{f"pickle {at}": each for at, each in enumerate(_PICKLES)}, "nothing": b"", "reserved": b"\xc1", "two values": b"\xc0\xc0",
-    "cut text": b"\xa5ab", "no UTF-8": b"\xa2\xff\xfe", "a surrogate": b"\xa3\xed\xa0\x80", "a huge text": b"\xdb\xff\xff\xff\xff",
-    "a huge list": b"\xdd\xff\xff\xff\xff", "a huge dict": b"\xdf\xff\xff\xff\xff", "huge bytes": b"\xc6\xff\xff\xff\xff",
-    "deep lists": b"\x91" * 200_000 + b"\xc0", "deep dicts": b"\x81\xa1a" * 100_000 + b"\xc0", "a key that is a list": b"\x81\x91\xc0\xc0",
-    "a key twice": b"\x82\xa1a\x01\xa1a\x02", "a cut extension": b"\xc7\xff\x01", "not a number for a key": b"\x81\xcb\x7f\xf8" + bytes(6) + b"\xc0",
+    **{f"pickle {at}": each for at, each in enumerate(_PICKLES)}, "nothing": b"", "reserved": b"\xc1",
+    "two values": b"\xc0\xc0",
+    "cut text": b"\xa5ab", "no UTF-8": b"\xa2\xff\xfe", "a surrogate": b"\xa3\xed\xa0\x80",
+    "a huge text": b"\xdb\xff\xff\xff\xff",
+    "a huge list": b"\xdd\xff\xff\xff\xff", "a huge dict": b"\xdf\xff\xff\xff\xff",
+    "huge bytes": b"\xc6\xff\xff\xff\xff",
+    "deep lists": b"\x91" * 200_000 + b"\xc0", "deep dicts": b"\x81\xa1a" * 100_000 + b"\xc0",
+    "a key that is a list": b"\x81\x91\xc0\xc0",
+    "a key twice": b"\x82\xa1a\x01\xa1a\x02", "a cut extension": b"\xc7\xff\x01",
+    "not a number for a key": b"\x81\xcb\x7f\xf8" + bytes(6) + b"\xc0",
     **{f"extension {code} of {name}": _ext(code, data) for code in (*range(-3, 12), 40, 127) for name, data in {
         "a pickle": _PICKLES[4], "a deep list": b"\x91" * 5000, "code": msgspec.msgpack.encode([CANARY, CODE]),
     }.items()},
@@ -77,16 +82,25 @@ def _lines(change: Callable[[list[bytes]], list[bytes]]) -> Callable[[bytes], by
 
 # What an export is made into; the data may be anything between its first line and its last byte.
 FILES: dict[str, Callable[[bytes], bytes]] = {
-    "empty": lambda whole: b"", "a newline": lambda whole: b"\n", "zeros": lambda whole: bytes(10_000), "a pickle": lambda whole: _PICKLES[4],
-    "a pickle after the first line": lambda whole: whole.split(b"\n")[0] + b"\n" + _PICKLES[2], "JSON": lambda whole: b"{}",
-    "deep JSON": lambda whole: b"[" * 200_000, "deep JSON in an object": lambda whole: b'{"a":' * 100_000, "a huge int": lambda whole: b'{"perdure": ' + b"9" * 100_000 + b"}",
-    "a zip": lambda whole: _zip("../../x", b"x" * 1000), "a tar": lambda whole: _tar(), "zlib": lambda whole: zlib.compress(bytes(10 << 20)),
-    "cut by one": lambda whole: whole[:-1], "half": lambda whole: whole[: len(whole) // 2], "the first line": lambda whole: whole.split(b"\n")[0],
+    "empty": lambda whole: b"", "a newline": lambda whole: b"\n", "zeros": lambda whole: bytes(10_000),
+    "a pickle": lambda whole: _PICKLES[4],
+    "a pickle after the first line": lambda whole: whole.split(b"\n")[0] + b"\n" + _PICKLES[2],
+    "JSON": lambda whole: b"{}",
+    "deep JSON": lambda whole: b"[" * 200_000, "deep JSON in an object": lambda whole: b'{"a":' * 100_000,
+    "a huge int": lambda whole: b'{"perdure": ' + b"9" * 100_000 + b"}",
+    "a zip": lambda whole: _zip("../../x", b"x" * 1000), "a tar": lambda whole: _tar(),
+    "zlib": lambda whole: zlib.compress(bytes(10 << 20)),
+    "cut by one": lambda whole: whole[:-1], "half": lambda whole: whole[: len(whole) // 2],
+    "the first line": lambda whole: whole.split(b"\n")[0],
     "one more": lambda whole: whole + b"\0", "twice": lambda whole: whole * 2, "backwards": lambda whole: whole[::-1],
-    "lines backwards": _lines(lambda lines: lines[::-1]), "lines twice": _lines(lambda lines: lines * 2), "without the first line": _lines(lambda lines: lines[1:]),
-    "without the last line": _lines(lambda lines: lines[:-1]), "a byte order mark": lambda whole: b"\xef\xbb\xbf" + whole,
-    "UTF-16": lambda whole: whole.decode("latin-1").encode("utf-16"), "Windows lines": lambda whole: whole.replace(b"\n", b"\r\n"),
-    "mallory is alice": lambda whole: whole.replace(b"mallory", b"alice"), "another id": lambda whole: whole.replace(b"shared", b"sharee"),
+    "lines backwards": _lines(lambda lines: lines[::-1]), "lines twice": _lines(lambda lines: lines * 2),
+    "without the first line": _lines(lambda lines: lines[1:]),
+    "without the last line": _lines(lambda lines: lines[:-1]),
+    "a byte order mark": lambda whole: b"\xef\xbb\xbf" + whole,
+    "UTF-16": lambda whole: whole.decode("latin-1").encode("utf-16"),
+    "Windows lines": lambda whole: whole.replace(b"\n", b"\r\n"),
+    "mallory is alice": lambda whole: whole.replace(b"mallory", b"alice"),
+    "another id": lambda whole: whole.replace(b"shared", b"sharee"),
     **{f"a bit at {part}/16": lambda whole, part=part: _flipped(whole, len(whole) * part // 16) for part in range(16)},
 }  # fmt: skip
 

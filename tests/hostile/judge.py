@@ -46,7 +46,7 @@ class Judge:
 
     def __init__(self, backend: str, canary: Canary) -> None:
         self.tally = Tally(backend)
-        self._canary = canary
+        self.canary = canary
 
     async def call(self, what: str, work: Callable[[], Awaitable[Any]], *allowed: type[Exception]) -> Any:
         """The answer, or the error that a call ended in; `allowed` are errors beside those of perdure."""
@@ -54,7 +54,7 @@ class Judge:
         begun = time.process_time()
         answer: Any
         try:
-            with self._canary.armed():
+            with self.canary.armed():
                 answer = await work()
         except (PerdureError, *allowed) as exc:
             answer = exc
@@ -71,12 +71,14 @@ class Judge:
         """Look for alice's data in an answer, and for what the canary heard."""
         if leaks(answer):
             self.tally.foreign.append(f"{what}: {answer!r:.300}")
-        self.tally.executions += [f"{what}: {each}" for each in self._canary.fired]
-        self._canary.fired.clear()
+        self.tally.executions += [f"{what}: {each}" for each in self.canary.fired]
+        self.canary.fired.clear()
 
     def broken(self, what: str, problems: list[str] | str) -> None:
         """Promises that an input broke."""
-        self.tally.broken += [f"{what}: {each}" for each in ([problems] if isinstance(problems, str) else problems) if each]
+        self.tally.broken += [
+            f"{what}: {each}" for each in ([problems] if isinstance(problems, str) else problems) if each
+        ]
 
     def done(self) -> Tally:
         """The counts, with the memory that this process had at most."""
@@ -85,7 +87,7 @@ class Judge:
 
 
 def peak_megabytes() -> int:
-    """The most memory that this program had. What its parent had before the exec does not count, as it does in rusage."""
+    """The most memory that this program had; rusage would count what its parent had before the exec, too."""
     with open("/proc/self/status", encoding="ascii") as file:
         found = re.search(r"VmHWM:\s+(\d+) kB", file.read())
     assert found is not None
@@ -95,7 +97,10 @@ def peak_megabytes() -> int:
 def summary(tallies: list[Tally]) -> str:
     """The last line of a campaign."""
     inputs = {each for tally in tallies for each in tally.inputs}
-    counted = {kind: sum(len(getattr(each, kind)) for each in tallies) for kind in ("foreign", "executions", "untyped", "broken")}
+    counted = {
+        kind: sum(len(getattr(each, kind)) for each in tallies)
+        for kind in ("foreign", "executions", "untyped", "broken")
+    }
     return (
         f"{len(inputs)} hostile inputs in {sum(each.calls for each in tallies)} calls on {len(tallies)} storages: "
         f"{counted['foreign']} foreign rows, {counted['executions']} executions, {counted['untyped']} untyped errors, "

@@ -189,6 +189,7 @@ EVERYWHERE: Steps = {
     for name, step in steps.items()
 }
 BY_CATEGORY: dict[str, Steps] = {
-    "injection": EVERYWHERE, "ids": {**ID, **LABEL}, "types": {**EVERYWHERE, **{f"filter: {n}": s for n, s in FILTER.items()}},
+    "injection": EVERYWHERE, "ids": {**ID, **LABEL}, "types": {**EVERYWHERE, **{f"filter: {n}": s for n,
+    s in FILTER.items()}},
     "refs": REF, "searches": SEARCH, "paths": PATH, "filters": FILTER,
 }  # fmt: skip

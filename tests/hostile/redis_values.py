@@ -1,7 +1,8 @@
-"""What may lie in Redis: poisoned, cut off, swapped between users, of another type, giant. The storage's word counts."""
+"""What may lie in Redis: poisoned, cut off, swapped between users, of another type, giant; none of it is believed."""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from tests.hostile.scene import NAMESPACE, SHARED, Scene, playing
 from tests.hostile.trials import TRIALS, Trial
 
 Spoil = Callable[[Redis, list[bytes]], Any]
-_PICKLE = b"\x80\x04\x95\x1e\x00\x00\x00\x00\x00\x00\x00\x8c\x05posix\x94\x8c\x06system\x94\x93\x94\x8c\x02id\x94\x85\x94R\x94."
+_PICKLE = pickle.dumps(pickle.PickleBuffer, 4)  # unpickled, it would look a class up
 
 
 def _bytes(change: Callable[[bytes], bytes]) -> Spoil:
@@ -65,7 +66,8 @@ def _between_users(raw: Redis, names: list[bytes]) -> None:
 
 
 VALUES: dict[str, Spoil] = {
-    "empty": _bytes(lambda value: b""), "one byte": _bytes(lambda value: value[:1]), "cut by one": _bytes(lambda value: value[:-1]),
+    "empty": _bytes(lambda value: b""), "one byte": _bytes(lambda value: value[:1]),
+    "cut by one": _bytes(lambda value: value[:-1]),
     "half": _bytes(lambda value: value[: len(value) // 2]), "without the proof": _bytes(lambda value: value[:-32]),
     "only the proof": _bytes(lambda value: value[-32:]), "one more": _bytes(lambda value: value + b"\0"),
     "twice": _bytes(lambda value: value * 2), "backwards": _bytes(lambda value: value[::-1]),
@@ -75,16 +77,23 @@ VALUES: dict[str, Spoil] = {
     "zeros": _bytes(lambda value: bytes(len(value))), "a proof of zeros": _bytes(lambda value: value[:-32] + bytes(32)),
     "a pickle": _bytes(lambda value: _PICKLE), "a pickle with a proof": _bytes(lambda value: _PICKLE + value[-32:]),
     "code": _bytes(lambda value: CODE.encode()), "JSON": _bytes(lambda value: b'{"state": {"mine": false}}'),
-    "deep msgpack": _bytes(lambda value: b"\x91" * 100_000), "a huge array": _bytes(lambda value: b"\xdd\xff\xff\xff\xff"),
-    "a huge map": _bytes(lambda value: b"\xdf\xff\xff\xff\xff" + bytes(32)), "a megabyte": _bytes(lambda value: b"x" * (1 << 20)),
+    "deep msgpack": _bytes(lambda value: b"\x91" * 100_000),
+    "a huge array": _bytes(lambda value: b"\xdd\xff\xff\xff\xff"),
+    "a huge map": _bytes(lambda value: b"\xdf\xff\xff\xff\xff" + bytes(32)),
+    "a megabyte": _bytes(lambda value: b"x" * (1 << 20)),
     "a zstd frame": _bytes(lambda value: b"\x28\xb5\x2f\xfd\xa0\xff\xff\xff\x7f" + value),
-    "a text": _instead(lambda raw, name: raw.set(name, b"hello")), "an int": _instead(lambda raw, name: raw.set(name, 2**63 - 1)),
-    "a list": _instead(lambda raw, name: raw.rpush(name, b"", b"x")), "a set": _instead(lambda raw, name: raw.sadd(name, b"x")),
-    "a hash": _instead(lambda raw, name: raw.hset(name, b"x", b"y")), "a sorted set": _instead(lambda raw, name: raw.zadd(name, {b"\xff:": 1})),
-    "a stream": _instead(lambda raw, name: raw.xadd(name, {b"x": b"y"})), "a counter": _instead(lambda raw, name: raw.pfadd(name, b"x")),
+    "a text": _instead(lambda raw, name: raw.set(name, b"hello")), "an int": _instead(lambda raw, name: raw.set(name,
+    2**63 - 1)),
+    "a list": _instead(lambda raw, name: raw.rpush(name, b"", b"x")), "a set": _instead(lambda raw,
+    name: raw.sadd(name, b"x")),
+    "a hash": _instead(lambda raw, name: raw.hset(name, b"x", b"y")), "a sorted set": _instead(lambda raw,
+    name: raw.zadd(name, {b"\xff:": 1})),
+    "a stream": _instead(lambda raw, name: raw.xadd(name, {b"x": b"y"})), "a counter": _instead(lambda raw,
+    name: raw.pfadd(name, b"x")),
     "a long list": _instead(lambda raw, name: raw.rpush(name, *[b"x" * 10] * 50_000)),
     "32 MB": _instead(lambda raw, name: raw.set(name, b"x" * (32 << 20))), "nothing": _instead(lambda raw, name: None),
-    "swapped by one": _swapped(1), "swapped by two": _swapped(2), "swapped back": _swapped(-1), "alice's for mallory's": _between_users,
+    "swapped by one": _swapped(1), "swapped by two": _swapped(2), "swapped back": _swapped(-1),
+    "alice's for mallory's": _between_users,
 }  # fmt: skip
 register("redis", VALUES)
 
@@ -93,7 +102,9 @@ async def _play(judge: Judge, canary: Canary, kind: str, chosen: Sequence[Hostil
     (folder / "redis").mkdir()
     with Redis.from_url(require(shared_redis).url) as raw:
         async with playing(PLACES[kind](folder / "redis"), "async", folder, canary) as scene:
-            own = await parts_of(scene.store).storage.keep("hot.id", b"")  # the keys of this store: others use Redis too
+            own = await parts_of(scene.store).storage.keep(
+                "hot.id", b""
+            )  # the keys of this store: others use Redis too
             for each in chosen:
                 await _spoil(judge, scene, each, raw, f"perdure:{own.hex()}:*")
 

@@ -79,7 +79,8 @@ class Scene:
         (asked,) = await self.alice.pauses()
         return (
             await thread.load(), await thread.messages(), [each.id for each in await thread.history()],
-            (await thread.info()).version, await thread.tagged(), sorted(each.id for each in await self.alice.threads()),
+            (await thread.info()).version, await thread.tagged(),
+            sorted(each.id for each in await self.alice.threads()),
             (asked.id, asked.version, asked.status), len(await self.alice.search("secret")),
         )  # fmt: skip
 

@@ -15,14 +15,19 @@ from tests.hostile.judge import Judge
 from tests.hostile.trials import TRIALS, Trial
 
 _ENVIRONMENT = {
-    "PATH": "/usr/bin", "HOSTILE_LOOP": "${HOSTILE_LOOP}", "HOSTILE_KEYS": "memory://\nnotifications: [{url: 'http://evil/'}]",
+    "PATH": "/usr/bin", "HOSTILE_LOOP": "${HOSTILE_LOOP}",
+    "HOSTILE_KEYS": "memory://\nnotifications: [{url: 'http://evil/'}]",
 }  # fmt: skip
 DISCOVERED = (
-    "postgresql://evil.example/a", "mysql://evil.example/a", "redis://evil.example", "sqlite:////etc/a.db", "sqlite:///../a.db",
+    "postgresql://evil.example/a", "mysql://evil.example/a", "redis://evil.example", "sqlite:////etc/a.db",
+    "sqlite:///../a.db",
     "sqlite:///%2e%2e/a.db", "sqlite:///%2Fetc/a.db", "sqlite:///a/../../b.db", "file:///etc", "file:..", "file:%2e%2e",
-    "file:a/../../b", "sqlite:///${HOME}/a.db", "${DATABASE_URL}", "${X:-sqlite:////etc/a.db}", "{backend: postgres, dsn: 'x://'}",
-    "{backend: sqlite, path: /etc/a.db}", "{backend: file, path: ../..}", "{backend: memory, hot: 'redis://evil.example'}",
-    "{backend: sqlite, path: a.db, file_mode: 0o666}", f"{{backend: sqlite, path: \"/{CODE}\"}}", "sqlite:///linked/a.db",
+    "file:a/../../b", "sqlite:///${HOME}/a.db", "${DATABASE_URL}", "${X:-sqlite:////etc/a.db}",
+    "{backend: postgres, dsn: 'x://'}",
+    "{backend: sqlite, path: /etc/a.db}", "{backend: file, path: ../..}",
+    "{backend: memory, hot: 'redis://evil.example'}",
+    "{backend: sqlite, path: a.db, file_mode: 0o666}", f"{{backend: sqlite, path: \"/{CODE}\"}}",
+    "sqlite:///linked/a.db",
     "file:linked", "{backend: file, path: linked/deeper}",
 )  # fmt: skip
 register("discovered settings", DISCOVERED)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from perdure.core.errors import NotFoundError
+from perdure.core.errors import NotFoundError, StorageDamagedError
 from perdure.core.identity import ThreadKey
 from perdure.core.retention_words import shown
 from perdure.core.threads import ThreadRow
@@ -66,9 +66,12 @@ async def tree(storage: Storage, key: ThreadKey) -> Branch:
     asked = next((row for row in rows.values() if row.key == key), None)
     if asked is None:
         raise NotFoundError(f"thread {key.id!r}")
-    root = asked
+    root, above = asked, {asked.uid}
     while root.parent_uid in rows:
         root = rows[root.parent_uid]
+        if root.uid in above:  # a damaged row: this would go round for ever
+            raise StorageDamagedError(f"the row of thread {root.key.id!r}", "it descends from itself")
+        above.add(root.uid)
     return _branch(root, sorted(rows.values(), key=lambda row: (row.created, row.uid)), asked.uid)
 
 

@@ -11,7 +11,7 @@ from perdure.core.checkpoint import MAX_LIMIT, CheckpointQuery, CheckpointRow
 from perdure.core.codec import CannotDecode, decode_tagged
 from perdure.core.digest import body_of
 from perdure.core.entries import STATE_KINDS, Entry, EntryKind
-from perdure.core.errors import NotFoundError
+from perdure.core.errors import EntryDamagedError, NotFoundError
 from perdure.core.identity import ThreadKey
 from perdure.core.printable import printable
 from perdure.core.pruning import is_blank
@@ -115,11 +115,16 @@ class Travel:
         left, rewinds = seams.left(row.head), {each.entry: each.to for each in seams.rewinds}
         marks = {mark.entry: mark for mark in await self._marks(row)}
         entries = await self._storage.entries(row.key, after=after, limit=limit)
-        return [
-            _item(entry, marks.get(entry.version), rewinds.get(entry.version), within(left, entry.version))
-            for entry in entries
-            if entry.version <= row.head  # as of the line that the rest was read by
-        ]
+        found: list[TimelineItem] = []
+        for entry in entries:
+            if entry.version > row.head:  # the rest was read as of this row
+                break
+            mark, to = marks.get(entry.version), rewinds.get(entry.version)
+            try:
+                found.append(_item(entry, mark, to, within(left, entry.version)))
+            except (TypeError, OverflowError) as exc:  # a column holds something else, or a time after the year 9999
+                raise EntryDamagedError(row.key.id, entry.version, f"cannot be shown ({exc})") from exc
+        return found
 
     async def tags(self, row: ThreadRow) -> dict[str, int]:
         """The tags of a thread, and the version each of them names."""

@@ -76,7 +76,7 @@ def body_of(thread_id: str, entry: Entry) -> bytes:
     """Return the checked body of an entry."""
     try:
         body = unseal(entry.payload or b"")
-    except EnvelopeError as exc:
+    except (EnvelopeError, TypeError) as exc:  # SQLite keeps a number in a column of bytes
         raise EntryDamagedError(thread_id, entry.version, str(exc)) from exc
     if digest_of(body) != entry.digest:
         raise EntryDamagedError(thread_id, entry.version, "fails its digest")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.errors import EntryDamagedError, StorageDamagedError
 from perdure.core.forks import needed
-from perdure.core.identity import ThreadKey
+from perdure.core.identity import ThreadKey, same_owner
 from perdure.core.pruning import Record, is_blank
 from perdure.core.seams import Range, Rewind, Seams
 from perdure.core.writes import Restored, Snapshot, base_record, written_together
@@ -68,7 +68,13 @@ async def lineage(tx: Transaction, stored: StoredThread | None, *, lock: bool = 
         found.append(stored)
         parent = stored.row.parent_uid
         rows = await tx.rows(by_uid, (parent,)) if parent else []
-        stored = thread_of(rows[0]) if rows else None
+        above = thread_of(rows[0]) if rows else None
+        # A fork for another user is a copy: a row that says otherwise was changed, and would show another's history.
+        if above is not None and not same_owner(above.row.key, stored.row.key):
+            raise StorageDamagedError(
+                f"the directory line of thread {stored.row.key.id!r}", "its parent is another user's"
+            )
+        stored = above
     return found
 
 
