@@ -1,4 +1,4 @@
-"""Inputs that are no arguments of a store's methods, such as files and rows: each module of them adds its trial here."""
+"""Inputs that are no arguments of a store's methods, such as files and rows: a module of them adds its trial here."""
 
 from __future__ import annotations
 
