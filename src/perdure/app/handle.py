@@ -12,7 +12,6 @@ from perdure.app.parts import Parts
 from perdure.app.users import UserId
 from perdure.checkpoints.requests import Request, Saved
 from perdure.core.checkpoint import Checkpoint, CheckpointMark, check_metadata
-from perdure.core.codec import CannotDecode
 from perdure.core.document import Document
 from perdure.core.errors import (
     SAY_WHOSE,
@@ -20,6 +19,7 @@ from perdure.core.errors import (
     CheckpointDamagedError,
     InvalidInputError,
     NotFoundError,
+    ValueDamagedError,
 )
 from perdure.core.identity import ThreadKey, check_id, check_label
 from perdure.core.threads import NO_PATCH, ThreadPatch, ThreadRow
@@ -164,7 +164,7 @@ def _plain_mark(kind: str, agent: str | None) -> CheckpointMark:
 def built(document: Document, thread_id: str) -> Any:
     try:
         return document.value()
-    except CannotDecode as exc:
+    except ValueDamagedError as exc:
         raise CheckpointDamagedError("(the newest)", thread_id) from exc
 
 

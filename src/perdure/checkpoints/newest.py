@@ -11,13 +11,14 @@ from perdure.checkpoints.points import Points
 from perdure.checkpoints.reading import is_where_it_was, line_fits, read_log
 from perdure.core import indexing, said
 from perdure.core.checkpoint import Checkpoint, CheckpointQuery, CheckpointRow
-from perdure.core.codec import CannotDecode, decode_tagged
+from perdure.core.codec import decode_tagged
 from perdure.core.errors import (
     CheckpointDamagedError,
     DamagedError,
     EntryDamagedError,
     NotFoundError,
     PerdureError,
+    ValueDamagedError,
 )
 from perdure.core.identity import ThreadKey
 from perdure.core.pruning import is_blank
@@ -110,7 +111,7 @@ class Newest:
             raise CheckpointDamagedError(name, row.key.id)
         try:
             decode_tagged(document.close())
-        except CannotDecode as exc:
+        except ValueDamagedError as exc:
             raise CheckpointDamagedError(name, row.key.id) from exc
 
     def _skip(self, finder: Finder, mark: CheckpointRow, exc: PerdureError) -> None:

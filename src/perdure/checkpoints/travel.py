@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from perdure.core.checkpoint import MAX_LIMIT, CheckpointQuery, CheckpointRow
-from perdure.core.codec import CannotDecode, decode_tagged
+from perdure.core.codec import decode_tagged
 from perdure.core.digest import body_of
 from perdure.core.entries import STATE_KINDS, Entry, EntryKind
-from perdure.core.errors import EntryDamagedError, NotFoundError
+from perdure.core.errors import EntryDamagedError, NotFoundError, ValueDamagedError
 from perdure.core.identity import ThreadKey
 from perdure.core.printable import printable
 from perdure.core.pruning import is_blank
@@ -180,7 +180,7 @@ def _tool(key: ThreadKey, entry: Entry) -> str:
         return f"a tool at @{entry.version}"
     try:
         body: Any = decode_tagged(body_of(key.id, entry))
-    except CannotDecode:
+    except ValueDamagedError:
         body = None
     name = body.get("name") if isinstance(body, dict) else None
     return str(name) if name else f"a tool at @{entry.version}"

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from perdure.core.codec import decode
+from perdure.core.codec import decode, guarded
 from perdure.core.document import Document, Node, Opened, opened
 from perdure.core.plain import LEAVES
 from perdure.core.registry import REGISTRY, Registry
@@ -45,11 +45,14 @@ class Alike:
 
     def build(self, document: Document) -> Any:
         """The value of a document; its dicts and lists stay open, so that the next one has the same parts."""
+        with _collecting_later():
+            return guarded(self._built, document)
+
+    def _built(self, document: Document) -> Any:
         root = document.reach(())
         for name in list(root) if type(root) is dict else ():
             document.reach((name,))
-        with _collecting_later():
-            return self._value(root)
+        return self._value(root)
 
     def _value(self, node: Node) -> Any:
         if type(node) is dict:

@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from perdure.core.codec import CannotDecode, decode, encode
-from perdure.core.errors import CheckpointDamagedError, InvalidFilterError, InvalidInputError, short_repr
+from perdure.core.codec import decode, encode
+from perdure.core.errors import (
+    CheckpointDamagedError,
+    InvalidFilterError,
+    InvalidInputError,
+    ValueDamagedError,
+    short_repr,
+)
 from perdure.core.seams import Range, Rewind, left, within
 from perdure.core.times import to_datetime
 
@@ -150,7 +156,7 @@ class CheckpointRow(msgspec.Struct, frozen=True, kw_only=True):
         try:
             timestamp = to_datetime(self.micros)
             metadata = {} if mark.metadata == NO_METADATA else decode(mark.metadata)
-        except (CannotDecode, OverflowError, TypeError) as exc:
+        except (ValueDamagedError, OverflowError, TypeError) as exc:
             raise CheckpointDamagedError(mark.id, self.thread_id) from exc
         return Checkpoint(
             id=mark.id,

@@ -6,9 +6,9 @@ are msgpack; types beyond it are extensions (`zoo`), objects of registered class
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -17,11 +17,13 @@ from msgspec.msgpack import Ext
 from perdure.core import zoo
 from perdure.core.errors import (
     CyclicValueError,
-    InvalidInputError,
     NestingTooDeepError,
+    PerdureError,
     UnknownTypeError,
     UnsupportedValueError,
+    ValueDamagedError,
 )
+from perdure.core.key_hashes import LARGE, NEAR, SMALLEST, collide, foreign_keys
 from perdure.core.plain import LEAVES, MAX_DEPTH, MAX_PARTS, TooManyParts, is_plain
 from perdure.core.record import Record, type_name
 from perdure.core.registry import REGISTRY, Registry, taken_apart
@@ -31,6 +33,8 @@ _encoder = msgspec.msgpack.Encoder()
 _encode = _encoder.encode
 _INT64, _UINT64 = -(1 << 63), (1 << 64) - 1
 Decode = Callable[[Any], Any]
+T = TypeVar("T")
+_REASON = 200  # characters
 _NOT_PLAIN = (UnicodeEncodeError, OverflowError, RecursionError)
 
 
@@ -82,18 +86,34 @@ def _pack(value: object, packer: Packer) -> Any:
         raise NestingTooDeepError(packer.place(), MAX_DEPTH) from None
 
 
-class CannotDecode(Exception):
-    """Bytes that are not a value of ours; callers turn it into a damage error that names the place."""
-
-
 def decode(data: bytes | Raw, *, registry: Registry = REGISTRY) -> Any:
     """Build the value again; raise `UnknownTypeError` for a class that was not registered."""
-    return _guarded(_decoder(registry), data)
+    try:
+        if len(data) >= LARGE:
+            _refuse_foreign_keys(data)
+        return _decoder(registry)(data)
+    except (PerdureError, MemoryError):
+        raise
+    except Exception as exc:
+        raise _told(exc) from exc
 
 
-def decode_each(parts: Iterable[Raw], *, registry: Registry = REGISTRY) -> list[Any]:
+def _refuse_foreign_keys(data: bytes | Raw) -> None:
+    if foreign_keys(data):
+        raise ValueDamagedError("has a mapping whose keys are no texts, as none was ever written")
+
+
+def decode_each(parts: Collection[Raw], *, registry: Registry = REGISTRY) -> list[Any]:
     """`decode` for many: a call for each would take as long as decoding it."""
-    return _guarded(lambda each: list(map(each, parts)), _decoder(registry))
+    try:
+        if max(map(len, parts), default=0) >= LARGE:
+            for part in parts:
+                _refuse_foreign_keys(part)
+        return list(map(_decoder(registry), parts))
+    except (PerdureError, MemoryError):
+        raise
+    except Exception as exc:
+        raise _told(exc) from exc
 
 
 def _decoder(registry: Registry) -> Decode:
@@ -110,7 +130,14 @@ def _new_decoder(registry: Registry | None) -> Decode:
 
 def decode_tagged(data: bytes | Raw) -> Any:
     """Build the value without users' classes: their objects come as records."""
-    return _guarded(_decode_tagged, data)
+    try:
+        if len(data) >= LARGE:
+            _refuse_foreign_keys(data)
+        return _decode_tagged(data)
+    except (PerdureError, MemoryError):
+        raise
+    except Exception as exc:
+        raise _told(exc) from exc
 
 
 def decode_known(data: bytes | Raw) -> Any:
@@ -124,15 +151,30 @@ def decode_known(data: bytes | Raw) -> Any:
 _decode_tagged = _new_decoder(None)
 
 
-def _guarded(build: Callable[[Any], Any], data: Any) -> Any:
+def guarded(build: Callable[..., T], *args: Any) -> T:
+    """Build something of stored values; whatever they do to a decoder or to a user's class is a typed error."""
     try:
-        return build(data)
-    except InvalidInputError:
+        return build(*args)
+    except (PerdureError, MemoryError):
         raise
-    except RecursionError:
-        raise NestingTooDeepError("the stored value, called from here,", MAX_DEPTH) from None
-    except (msgspec.DecodeError, ValueError, TypeError, KeyError, ArithmeticError, OSError) as exc:
-        raise CannotDecode(f"cannot be decoded ({exc})") from exc
+    except Exception as exc:
+        raise _told(exc) from exc
+
+
+def _told(exc: Exception) -> Exception:
+    """The error of a value that cannot be decoded."""
+    if isinstance(exc, RecursionError):
+        return NestingTooDeepError("the stored value, called from here,", MAX_DEPTH)
+    return ValueDamagedError(f"cannot be decoded ({_reason(exc)})")
+
+
+def _reason(exc: Exception) -> str:
+    """What an error says, in short: it may quote all of a hostile value, or fail to say anything."""
+    try:
+        said = str(exc)
+    except Exception:
+        said = ""
+    return (said if len(said) <= _REASON else said[:_REASON] + "…") or type(exc).__name__
 
 
 def _unpack(code: int, data: bytes, registry: Registry | None, again: Decode) -> Any:
@@ -149,23 +191,43 @@ def _unpack_scalar(code: int, data: bytes) -> Any:
     from perdure.core import scalars
 
     if code not in scalars.UNPACK:
-        raise CannotDecode(f"has an extension {code} that this release does not know")
+        raise ValueDamagedError(f"has an extension {code} that this release does not know")
     return scalars.UNPACK[code](data)
 
 
 def _unpack_object(parts: Any, registry: Registry | None) -> Any:
     tag, version, fields = parts
+    if type(tag) is not str or type(version) is not int or type(fields) is not dict:
+        raise ValueDamagedError("has an object that is not a name, a version and fields")
     if registry is None:
         return Record(tag, fields)
     kept = registry.tagged(tag, version)
     return kept.build(kept.upgraded(fields, version))
 
 
+def _mapping(pairs: Any) -> dict[Any, Any]:
+    _check_keys([key for key, _ in pairs] if len(pairs) >= SMALLEST else ())
+    return {key: value for key, value in pairs}  # noqa: C416  # pairs are lists
+
+
+def _members(kind: type[set[Any]] | type[frozenset[Any]]) -> Callable[[Any], Any]:
+    def build(items: Any) -> Any:
+        _check_keys(items, NEAR)
+        return kind(items)
+
+    return build
+
+
+def _check_keys(keys: Sequence[Any], near: int = 0) -> None:
+    if collide(keys, near=near):
+        raise ValueDamagedError(f"has {len(keys):,} keys that were chosen to collide: it would take minutes to build")
+
+
 _CONTAINERS: dict[int, Callable[[Any], Any]] = {
     zoo.TUPLE: tuple,
-    zoo.SET: set,
-    zoo.FROZENSET: frozenset,
-    zoo.MAPPING: lambda pairs: {key: value for key, value in pairs},  # noqa: C416  # pairs are lists
+    zoo.SET: _members(set),
+    zoo.FROZENSET: _members(frozenset),
+    zoo.MAPPING: _mapping,
 }
 
 
@@ -250,11 +312,22 @@ class Packer:
 
     def _sorted(self, values: Any) -> bytes:
         # Sets have no order of their own: sorting the encoded items gives equal sets equal bytes.
-        return _encode([Raw(item) for item in sorted(_encode(self._child("{}", value)) for value in values)])
+        items = sorted((_encode(self._child("{}", value)), at) for at, value in enumerate(values))
+        if len(items) >= SMALLEST:
+            members = list(values)
+            self._check_keys([members[at] for _, at in items], NEAR)
+        return _encode([Raw(item) for item, _ in items])
+
+    def _check_keys(self, keys: Collection[Any], near: int = 0) -> None:
+        """What would take minutes to load again is not stored."""
+        if collide(keys, near=near):
+            reason = f"has {len(keys):,} keys whose hashes collide: it would take minutes to build again"
+            raise UnsupportedValueError(self.place(), reason, "keep them in a list, or as texts")
 
     def _dict(self, value: dict[Any, Any]) -> Any:
         if all(type(key) is str and _is_text(key) for key in value):
             return {key: self._child(key, item) for key, item in value.items()}
+        self._check_keys(value)
         pairs = [[self._child("(key)", key), self._child(str(key), item)] for key, item in value.items()]
         return Ext(zoo.MAPPING, _encode(pairs))
 

@@ -10,10 +10,10 @@ from msgspec import Raw
 
 from perdure.core import json_patch
 from perdure.core.align import Pair, gaps
-from perdure.core.codec import CannotDecode, decode_tagged
+from perdure.core.codec import decode_tagged
 from perdure.core.compare_items import paired
 from perdure.core.document import Opened, opened
-from perdure.core.errors import NestingTooDeepError
+from perdure.core.errors import NestingTooDeepError, ValueDamagedError
 from perdure.core.json_patch import Pointer
 from perdure.core.plain import MAX_DEPTH
 from perdure.core.steps import Path, show
@@ -144,7 +144,7 @@ def value_of(value: Raw | None) -> Any:
         return MISSING
     try:
         return decode_tagged(value)
-    except CannotDecode:
+    except ValueDamagedError:
         return json_patch.rendered(value)
 
 

@@ -15,7 +15,7 @@ from msgspec import Raw
 from msgspec.msgpack import Ext
 
 from perdure.core import zoo
-from perdure.core.codec import decode, decode_each
+from perdure.core.codec import decode, decode_each, guarded
 from perdure.core.ops import Append, Delete, Op, Ops, Set, Truncate, weight
 from perdure.core.steps import Path, Step, show
 
@@ -122,7 +122,7 @@ class Document:
 
     def value(self) -> Any:
         """The state as it was saved, None before the first one. It is built part by part: nothing is put together."""
-        return None if self.root is None else _value(self.root)
+        return None if self.root is None else guarded(_value, self.root)
 
     def parts(self) -> Any:
         """The whole state, as an encoder takes it."""

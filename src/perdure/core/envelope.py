@@ -19,6 +19,7 @@ _DEFLATED = bytes((FORMAT, DEFLATE, 0))
 _WORTH = 512
 _SHORT = 4096  # deflate takes twice as long as zstd above
 _INFLATED = 1 << 16  # bytes that a deflated body has at most
+_MOST_INFLATED = 1032  # bytes that deflate makes of one at most
 MAX_BODY = 1 << 31
 
 
@@ -67,6 +68,14 @@ def unsealed(sealed: bytes) -> bytes | memoryview:
     raise EnvelopeError(_why(head))
 
 
+def claimed(sealed: bytes) -> int:
+    """How many bytes the body has at most, as the envelope claims: `unsealed` gives no more than that."""
+    head = sealed[:3]
+    if head == _DEFLATED:
+        return min(_INFLATED, len(sealed) * _MOST_INFLATED)
+    return weight(sealed) if head == _PACKED else len(sealed)
+
+
 def weight(sealed: bytes) -> int:
     """How many bytes there are to read and fold, unpacked; 0 for bytes that are not ours."""
     if sealed[:3] != _PACKED:
@@ -84,7 +93,7 @@ def _unpack(packed: memoryview) -> bytes:
         size = zstd.get_frame_info(packed).decompressed_size
         if not size or size > MAX_BODY:
             raise EnvelopeError(f"claims {size} bytes")
-        unpacking = zstd.ZstdDecompressor()
+        unpacking = zstd.ZstdDecompressor()  # refuses windows over 128 MB, and takes no more for one than the claim
         body = unpacking.decompress(packed, size)  # told the size, it needs no second copy of what is large
     except zstd.ZstdError as exc:
         raise EnvelopeError(f"cannot be decompressed ({exc})") from exc

@@ -13,7 +13,8 @@ PerdureError
 │   ├── UnsupportedValueError    a value cannot be kept losslessly; its path and the remedy are named
 │   │   ├── CyclicValueError     a value contains itself
 │   │   └── NestingTooDeepError  a value is nested deeper than the codec allows
-│   └── UnknownTypeError         stored data has a type this process has not registered
+│   ├── UnknownTypeError         stored data has a type this process has not registered
+│   └── ValueTooLargeError       a value has more bytes or nodes than may be stored and decoded; the limit is named
 ├── NotFoundError                no such thread, version or checkpoint (or it belongs to another user)
 ├── NotAllowedError              this person may not decide about this pause; those who may are named
 ├── AmbiguousThreadError         several users have a thread of this id, and ANY_USER was asked for; name one
@@ -49,6 +50,7 @@ PerdureError
 │   ├── EntryDamagedError        an entry of a log
 │   ├── CheckpointDamagedError   a point that was asked for; the newest intact one is named
 │   ├── BlobDamagedError         a large value kept apart
+│   ├── ValueDamagedError        a stored value that cannot be decoded, where it is not known what it is part of
 │   ├── ExportDamagedError       a file that should be an export; the place in it is named, nothing was imported
 │   └── StorageDamagedError      the file or database itself
 ├── StorageError                 the storage could not do it; the write is not acknowledged
@@ -202,6 +204,20 @@ class UnknownTypeError(InvalidInputError):
         )
         self.tag = tag
         self.version = version
+
+
+class ValueTooLargeError(InvalidInputError):
+    """A value has more bytes or nodes than may be stored and decoded."""
+
+    def __init__(self, what: str, size: int | None, limit: int, unit: str, option: str) -> None:
+        has = f"{size:,} {unit}, more than the {limit:,}" if size is not None else f"more than the {limit:,} {unit}"
+        remedy = f"if it is yours, raise {option} (of open, import_, verify, repair, export), or keep it in pieces"
+        super().__init__(f"{what} has {has} that may be decoded; {remedy}")
+        self.what = what
+        self.size = size
+        self.limit = limit
+        self.unit = unit
+        self.option = option
 
 
 class NotFoundError(PerdureError, LookupError):
@@ -554,6 +570,14 @@ class BlobDamagedError(DamagedError):
     def __init__(self, digest: str, reason: str) -> None:
         super().__init__(f"large value {digest[:16]}… {reason}")
         self.digest = digest
+        self.reason = reason
+
+
+class ValueDamagedError(DamagedError):
+    """A stored value cannot be decoded."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"a stored value {reason}")
         self.reason = reason
 
 

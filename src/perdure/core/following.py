@@ -6,11 +6,11 @@ from collections.abc import Collection
 
 from msgspec import Raw
 
-from perdure.core.codec import CannotDecode, decode_tagged
+from perdure.core.codec import decode_tagged
 from perdure.core.conversation import Conversation, Moment, list_at
 from perdure.core.digest import body_of
 from perdure.core.entries import Entry, EntryKind
-from perdure.core.errors import EntryDamagedError
+from perdure.core.errors import EntryDamagedError, ValueDamagedError
 from perdure.core.fold import Step
 from perdure.core.messages import message_id
 from perdure.core.ops import Ops
@@ -96,5 +96,5 @@ def taken_back(thread_id: str, entry: Entry) -> tuple[str, tuple[int, ...]]:
     try:
         told = decode_tagged(body_of(thread_id, entry))
         return told["id"], tuple(told["versions"])
-    except (CannotDecode, KeyError, TypeError) as exc:
+    except (ValueDamagedError, KeyError, TypeError) as exc:
         raise EntryDamagedError(thread_id, entry.version, "does not tell which message it takes back") from exc

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.core.codec import CannotDecode, decode_tagged
+from perdure.core.codec import decode_tagged
 from perdure.core.envelope import seal
 from perdure.core.errors import PerdureError
 from perdure.core.message import CALL_BLOCKS, texts
@@ -200,7 +200,7 @@ def said_of(body: bytes) -> Said:
 def _decoded(body: bytes) -> Any:
     try:
         return decode_tagged(body)
-    except (CannotDecode, PerdureError):
+    except PerdureError:
         return None  # whoever reads the message itself is told; a list goes on
 
 

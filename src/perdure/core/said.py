@@ -9,17 +9,17 @@ import msgspec
 
 from perdure.core import blobs, fold
 from perdure.core.checkpoint import CheckpointMark
-from perdure.core.codec import CannotDecode, decode_tagged
+from perdure.core.codec import decode_tagged
 from perdure.core.digest import body_of
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.envelope import unseal
-from perdure.core.errors import EntryDamagedError
+from perdure.core.errors import EntryDamagedError, ValueDamagedError
 from perdure.core.fold import SnapshotDamaged, Step
 from perdure.core.pruning import Record, content_of, is_blank
 from perdure.core.writes import base_of
 
 # What reading a row whose columns hold something else may raise.
-_UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, OverflowError, msgspec.MsgspecError, CannotDecode)
+_UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, OverflowError, msgspec.MsgspecError, ValueDamagedError)
 
 
 class Prune(msgspec.Struct, frozen=True):

@@ -14,9 +14,9 @@ from msgspec import Raw
 from msgspec.msgpack import Ext
 
 from perdure.core import zoo
-from perdure.core.codec import CannotDecode, decode_tagged
+from perdure.core.codec import decode_tagged
 from perdure.core.document import Opened, opened
-from perdure.core.errors import InvalidInputError
+from perdure.core.errors import InvalidInputError, ValueDamagedError
 from perdure.core.printable import printable
 from perdure.core.retention_words import shown
 from perdure.core.steps import Path, show
@@ -197,7 +197,7 @@ def _keys(fields: dict[str, Raw]) -> dict[str, tuple[int, Raw]]:
 def _name(key: Raw) -> str:
     try:
         name = decode_tagged(key)
-    except CannotDecode:
+    except ValueDamagedError:
         return "?"
     return name if isinstance(name, str) else repr(name)
 
