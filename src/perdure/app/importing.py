@@ -17,8 +17,9 @@ from perdure.checkpoints.restoring import Restorer
 from perdure.core import blobs, snapshots
 from perdure.core.digest import digest_of, snapshot_digest
 from perdure.core.envelope import seal_packed
-from perdure.core.errors import ExportDamagedError, NotFoundError, PerdureError, SchemaTooNewError
+from perdure.core.errors import ExportDamagedError, NotFoundError, PerdureError, SchemaTooNewError, ValueTooLargeError
 from perdure.core.identity import ThreadKey, check_id, check_namespace, check_user
+from perdure.core.limits import DEFAULT_LIMITS, DecodeLimits
 from perdure.core.payload import WholeState, encode_body
 from perdure.core.portable import FormatTooNew, Listed, NotAnExport, Unpacker
 from perdure.core.portable_threads import copies
@@ -47,6 +48,7 @@ async def import_file(
     overwrite: bool = False,
     mode: Mode = "sync",
     progress: Progress | None = None,
+    limits: DecodeLimits = DEFAULT_LIMITS,
 ) -> list[Copied]:
     """Put the threads of an export into a storage, and return what became of each.
 
@@ -62,7 +64,7 @@ async def import_file(
     )
     port = port_for(path, mode)
     try:
-        source = await port.run(lambda: _read(os.fspath(path), rename))
+        source = await port.run(lambda: _read(os.fspath(path), rename, limits))
     finally:
         port.close()
     return await copy_threads(source, storage, overwrite=overwrite, progress=progress)
@@ -81,11 +83,11 @@ class _Rename(NamedTuple):
         return ThreadKey(namespace, key.user if self.user is None else self.user, check_id(name, "the thread id"))
 
 
-def _read(path: str, rename: _Rename) -> MemoryStorage:
+def _read(path: str, rename: _Rename, limits: DecodeLimits) -> MemoryStorage:
     """The threads of an export, every digest checked and every state folded."""
     with all_laid_down(), _opened(path) as file:
         try:
-            return _Loader(rename).load(Unpacker(file))
+            return _Loader(rename, limits).load(Unpacker(file))
         except FormatTooNew as exc:
             raise SchemaTooNewError(path, str(exc)) from exc
         except NotAnExport as exc:
@@ -112,8 +114,9 @@ def _opened(path: str) -> Generator[BinaryIO]:
 class _Loader:
     """Puts the threads of an export into memory, where they are a storage like any other."""
 
-    def __init__(self, rename: _Rename) -> None:
+    def __init__(self, rename: _Rename, limits: DecodeLimits) -> None:
         self._rename = rename
+        self._limits = limits
         self._memory = MemoryStorage()
         self._keys: dict[str, ThreadKey] = {}  # by uid as in the file
         self._ids: dict[str, str] = {}
@@ -122,7 +125,7 @@ class _Loader:
     def load(self, source: Unpacker) -> MemoryStorage:
         """Everything that is in the export; raise `NotAnExport`."""
         found: list[Listed] = []
-        for copy in copies(source.records()):
+        for copy in copies(source.records(), self._limits):
             found.append(listed(copy, self._ids))
             self._ids[copy.row.uid] = copy.row.key.id
             key = self._rename(copy.row.key, is_first=not self._keys)
@@ -155,7 +158,7 @@ class _Loader:
         """
         newest = 0
         for version in self._stops(key):
-            head = drive(Restorer(self._memory, Silence()).restore(key, version))
+            head = drive(Restorer(self._memory, Silence(), self._limits).restore(key, version))
             if snapshots.is_due(head.since, head.document.size):
                 drive(self._memory.put_snapshot(key, head.uid or "", _snapshot(head)))
                 drive(self._memory.drop_snapshot(key, newest))
@@ -198,5 +201,7 @@ def _named(key: ThreadKey) -> Generator[None]:
     """What a storage says of a thread that is not as it was written, with the place."""
     try:
         yield
+    except ValueTooLargeError:
+        raise  # it is as it was written: who knows the file may raise the limit
     except (PerdureError, ArithmeticError, LookupError, TypeError, ValueError) as exc:
         raise NotAnExport(f"thread {key.id!r}", f"is not as it was written ({exc})") from exc

@@ -10,8 +10,8 @@ import msgspec
 
 from perdure.app.talking import Talking
 from perdure.app.users import UserId
-from perdure.core.checkpoint import check_limit, check_metadata, has_metadata
-from perdure.core.codec import decode, encode
+from perdure.core.checkpoint import check_limit, check_metadata, has_metadata, metadata_in
+from perdure.core.codec import encode
 from perdure.core.entries import EntryKind
 from perdure.core.errors import InvalidInputError
 from perdure.core.identity import check_id, check_label
@@ -52,7 +52,7 @@ def info_of(row: ThreadRow, user: UserId | None, sizes: Sizes | None = None) -> 
 
 def metadata_of(row: ThreadRow) -> dict[str, Any]:
     """The metadata of a thread."""
-    return decode(row.metadata) if row.metadata else {}
+    return metadata_in(row.metadata)
 
 
 class Naming(Talking):

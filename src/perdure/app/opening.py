@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -21,7 +21,9 @@ from perdure.app.servers import (
 )
 from perdure.core.addresses import redact_url
 from perdure.core.errors import InvalidUrlError
+from perdure.core.limits import DecodeLimits
 from perdure.core.ports import Silence
+from perdure.storage.bounded import BoundedStorage
 from perdure.storage.contract import Storage
 
 _SYNCHRONOUS = ("FULL", "NORMAL", "EXTRA")
@@ -117,12 +119,18 @@ _PATHS = {"memory": _memory_path, "file": _file_path, "sqlite": _sqlite_path}
 
 def open_storage(address: Address, asked: Asked) -> Opened:
     """Choose and make the storage of an address, with Redis in front or a queue, where that is asked for."""
-    storage = _storage(address, asked)
+    storage = bounded(_storage(address, asked), asked.limits)
     hot = hot_storage(storage, asked) if "hot" in asked.options else None
     if not asked.in_background:
         return Opened(hot or storage, hot, None)
     background = background_storage(hot or storage, asked)
     return Opened(background, hot, background)
+
+
+def bounded(storage: Storage, limits: DecodeLimits) -> Storage:
+    """The same storage with these limits of decoding."""
+    inner = storage.inner if isinstance(storage, BoundedStorage) else storage
+    return cast("Storage", BoundedStorage(inner, limits))  # it passes on all that it does not define
 
 
 def plain_storage(address: Address, options: dict[str, Any]) -> Storage:

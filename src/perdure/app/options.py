@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, TypedDict
 
 from perdure.core.errors import InvalidInputError
+from perdure.core.limits import limits_given
 from perdure.storage.permissions import check_file_mode
 
 Durability = Literal["full", "background"]
@@ -22,6 +23,8 @@ class StorageOptions(TypedDict, total=False):
     max_pending: int  # background: the most writes that wait to be made durable (1000)
     schema: str | None  # PostgreSQL: the schema the tables are in ("perdure")
     file_mode: int  # files: the mode of those that are made; folders get the one that goes with it (0o600)
+    max_decoded_bytes: int  # the most bytes that a value may have when it is stored and read (268435456)
+    max_decoded_nodes: int  # the most nodes, which are values and keys of mappings (2000000)
     lease_ttl: float  # seconds that a run may go without a sign of life before others take over (30)
     user_id_type: UserIdType  # the type of user ids and, on servers, of their column ("string")
     pool: Any  # PostgreSQL: a psycopg or asyncpg pool of your own
@@ -35,7 +38,8 @@ class StorageOptions(TypedDict, total=False):
     call_timeout: float | None  # servers: seconds until a call that got no answer is given up, None for ever (30)
 
 
-ANY = ("hot", "user_id_type", "durability", "lease_ttl")
+LIMITS = ("max_decoded_bytes", "max_decoded_nodes")
+ANY = ("hot", "user_id_type", "durability", "lease_ttl", *LIMITS)
 SERVERS = ("pool_max", "pool_timeout", "password", "retry_seconds", "call_timeout")
 _NONE_COUNTS = ("call_timeout",)  # None is a value of its own, not the default
 POSTGRES = (*SERVERS, "schema", "pool", "close_pool", "pool_min", "prepare")
@@ -66,6 +70,7 @@ def given(options: Mapping[str, Any], scheme: str) -> dict[str, Any]:
     asked = {name: value for name, value in options.items() if value is not None or name in _NONE_COUNTS}
     if asked.get("durability", "full") not in ("full", "background"):
         raise InvalidInputError(f'durability must be "full" or "background", not {asked["durability"]!r}')
+    limits_given(asked.get("max_decoded_bytes"), asked.get("max_decoded_nodes"))
     for name, value in asked.items():
         _check_taken(name, scheme, asked)
         _check_number(name, value)

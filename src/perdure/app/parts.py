@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, ref
 
 from perdure.app.clock import SystemClock, SystemRandomness
-from perdure.app.opening import Address, files_of, open_storage
+from perdure.app.opening import Address, bounded, files_of, open_storage
 from perdure.app.servers import Asked, Mode
 from perdure.app.users import UserId, Users
 from perdure.checkpoints.engine import Engine
 from perdure.core.errors import InvalidInputError
 from perdure.core.identity import ThreadKey
+from perdure.core.limits import DecodeLimits, limits_given
 from perdure.core.ports import Clock, Randomness, Silence, Telemetry
 from perdure.storage.permissions import EXPOSED, exposed
 
@@ -98,6 +99,7 @@ class Parts:
             randomness=randomness,
             telemetry=self.telemetry,
             cache_bytes=cache_bytes,
+            limits=asked.limits,
         )
         engines.add(self.engine)
         self.retention = retention
@@ -160,10 +162,40 @@ class Parts:
     @cached_property
     def verifier(self) -> Verifier:
         """Checks what is stored."""
+        return self.verifier_of(self._stored, self.engine.limits)
+
+    def verifier_of(self, storage: Storage, limits: DecodeLimits) -> Verifier:
+        """Checks a storage by these limits."""
         from perdure.checkpoints.verifying import Verifier
         from perdure.sessions.checking import Lines
 
-        return Verifier(self._stored, Lines(self._stored).faults)
+        return Verifier(storage, Lines(storage).faults, limits)
+
+    def verifier_within(self, max_bytes: int | None, max_nodes: int | None) -> Verifier:
+        """Checks what is stored, by limits of its own where they are given."""
+        if max_bytes is None and max_nodes is None:
+            return self.verifier
+        return self.verifier_of(*self.within(max_bytes, max_nodes))
+
+    def repairer_within(self, max_bytes: int | None, max_nodes: int | None) -> Repairer:
+        """Makes again what is derived from logs, by limits of its own where they are given."""
+        if max_bytes is None and max_nodes is None:
+            return self.repairer
+        from perdure.checkpoints.repairing import Repairer
+
+        storage, limits = self.within(max_bytes, max_nodes)
+        engine = Engine(
+            storage, clock=self.clock, randomness=self._randomness, telemetry=self.telemetry, cache_bytes=0,
+            limits=limits,
+        )  # fmt: skip
+        return Repairer(storage, self.verifier_of(storage, limits), engine)
+
+    def within(self, max_bytes: int | None, max_nodes: int | None) -> tuple[Storage, DecodeLimits]:
+        """The storage as it is; for a call that names limits of its own, what is stored, by these."""
+        if max_bytes is None and max_nodes is None:
+            return self.storage, self.engine.limits
+        limits = limits_given(max_bytes, max_nodes, self.engine.limits)
+        return bounded(self._stored, limits), limits
 
     @cached_property
     def repairer(self) -> Repairer:

@@ -12,6 +12,7 @@ import msgspec
 from perdure.app.options import BACKGROUND, HOT, POSTGRES, SERVERS
 from perdure.core.errors import InvalidInputError, InvalidUrlError
 from perdure.core.identity import ThreadKey
+from perdure.core.limits import DecodeLimits, limits_given
 from perdure.core.ports import Clock, Randomness, Telemetry
 from perdure.storage.permissions import PRIVATE
 
@@ -77,6 +78,11 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     def file_mode(self) -> int:
         """The mode of files that are made."""
         return self.options.get("file_mode", PRIVATE)
+
+    @property
+    def limits(self) -> DecodeLimits:
+        """How large a value may be."""
+        return limits_given(self.options.get("max_decoded_bytes"), self.options.get("max_decoded_nodes"))
 
     @property
     def in_background(self) -> bool:

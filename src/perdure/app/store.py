@@ -241,18 +241,27 @@ class Perdure(Running):
         return await weigh_store(self._parts.storage, self._namespace, threads)
 
     async def export(
-        self, thread: Thread | str, path: str | os.PathLike[str], *, forks: bool = False, user: UserArg = None
+        self,
+        thread: Thread | str,
+        path: str | os.PathLike[str],
+        *,
+        forks: bool = False,
+        user: UserArg = None,
+        max_decoded_bytes: int | None = None,
+        max_decoded_nodes: int | None = None,
     ) -> Exported:
         """Write a thread into one file that any store can import; with `forks`, all that descend from it too.
 
         The file is there whole or not at all. An export that was there is replaced, any other file is left alone.
-        Raises `NotFoundError`, `DamagedError` for a thread that fails its digests, `InvalidInputError`.
+        Raises `NotFoundError`, `DamagedError` for a thread that fails its digests, `InvalidInputError`. The limits are
+        those of the store where none are given.
         """
         from perdure.app.exporting import export_thread
 
         key = await self._key(thread, user)
+        storage, _ = self._parts.within(max_decoded_bytes, max_decoded_nodes)
         return await export_thread(
-            self._parts.storage, key, path, forks=forks, mode=self._parts.mode, file_mode=self._parts.file_mode
+            storage, key, path, forks=forks, mode=self._parts.mode, file_mode=self._parts.file_mode
         )
 
     async def import_(
@@ -262,18 +271,23 @@ class Perdure(Running):
         to: str | None = None,
         user: UserId | None = None,
         overwrite: bool = False,
+        max_decoded_bytes: int | None = None,
+        max_decoded_nodes: int | None = None,
     ) -> list[Copied]:
         """Add the threads of an export, and return what became of each; it can be repeated.
 
         The whole file is checked first: where anything is wrong, `ExportDamagedError` names the place and nothing is
         imported. `to` and `user` give the thread another id and owner (forks are then called `to/fork`). A thread of
-        this id with another history is refused, or with `overwrite` deleted first.
+        this id with another history is refused, or with `overwrite` deleted first. A file with a value that is larger
+        than the limits (those of the store where none are given) is refused by `ValueTooLargeError` before it is
+        unpacked.
         """
         from perdure.app.importing import import_file
 
         await self._parts.ready()
+        storage, limits = self._parts.within(max_decoded_bytes, max_decoded_nodes)
         done = await import_file(
-            self._parts.storage, path, namespace=self._namespace, to=to, overwrite=overwrite, mode=self._parts.mode,
+            storage, path, limits=limits, namespace=self._namespace, to=to, overwrite=overwrite, mode=self._parts.mode,
             user=self._whose(user),
         )  # fmt: skip
         for each in done:
@@ -305,19 +319,34 @@ class Perdure(Running):
         )
 
     async def verify(
-        self, *, restore: bool = False, user: UserArg = None, progress: VerifyProgress | None = None
+        self,
+        *,
+        restore: bool = False,
+        user: UserArg = None,
+        progress: VerifyProgress | None = None,
+        max_decoded_bytes: int | None = None,
+        max_decoded_nodes: int | None = None,
     ) -> Report:
         """Check all threads, or those of a user: every log, every whole state, every index. Nothing is changed.
 
         With `restore`, every checkpoint is restored and compared too. What is damaged is named in the report. Entries
-        that no thread leads to are told whatever the namespace is, unless a user is named.
+        that no thread leads to are told whatever the namespace is, unless a user is named. What is larger than the
+        limits (those of the store where none are given) is not looked at, and named too.
         """
         await self._parts.ready()
         await self._parts.flush()
         whose = self._whose(user)
-        return await self._parts.verifier.everything(self._namespace, user=whose, restore=restore, progress=progress)
+        verifier = self._parts.verifier_within(max_decoded_bytes, max_decoded_nodes)
+        return await verifier.everything(self._namespace, user=whose, restore=restore, progress=progress)
 
-    async def repair(self, *, user: UserArg = None, progress: RepairProgress | None = None) -> Repaired:
+    async def repair(
+        self,
+        *,
+        user: UserArg = None,
+        progress: RepairProgress | None = None,
+        max_decoded_bytes: int | None = None,
+        max_decoded_nodes: int | None = None,
+    ) -> Repaired:
         """Make everything again that is derived from the logs, of all threads or of a user's.
 
         The logs are never changed: what is damaged in them is named in the answer and stays as it is.
@@ -325,7 +354,8 @@ class Perdure(Running):
         await self._parts.ready()
         await self._parts.flush()
         whose = self._whose(user)
-        return await self._parts.repairer.everything(self._namespace, user=whose, progress=progress)
+        repairer = self._parts.repairer_within(max_decoded_bytes, max_decoded_nodes)
+        return await repairer.everything(self._namespace, user=whose, progress=progress)
 
     async def compact(self) -> int:
         """Give disk space that nothing uses any more back to the system, and return how many bytes that was.

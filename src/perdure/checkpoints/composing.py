@@ -20,6 +20,7 @@ from perdure.core.envelope import seal_packed
 from perdure.core.errors import EntryDamagedError
 from perdure.core.fold import Step, walk, with_bodies
 from perdure.core.following import Following, begin, pass_by
+from perdure.core.limits import DEFAULT_LIMITS, DecodeLimits
 from perdure.core.ops import Op, Ops
 from perdure.core.payload import StateChange, WholeState, encode_body
 from perdure.core.pruning import Composed, Record, Talk
@@ -49,10 +50,19 @@ class _Open(msgspec.Struct):
 class Composer:
     """Walks once through a log and makes a record for each cut."""
 
-    def __init__(self, storage: Storage, log: Log, *, keep_messages: bool, path: Path = MESSAGE_PATH) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        log: Log,
+        *,
+        keep_messages: bool,
+        path: Path = MESSAGE_PATH,
+        limits: DecodeLimits = DEFAULT_LIMITS,
+    ) -> None:
         self._storage = storage
         self._log = log
         self._keep = keep_messages
+        self._limits = limits
         self._path = path
         self._document = Document()
         self._following = Following(path, log.seams.targets())
@@ -78,7 +88,8 @@ class Composer:
         if not step.blobs:
             return step
         found = await self._storage.blobs(self._log.row.key, step.blobs)
-        return with_bodies(step, {digest: blobs.checked(digest, payload) for digest, payload in found.items()})
+        bodies = {digest: blobs.checked(digest, payload) for digest, payload in found.items()}
+        return with_bodies(step, bodies, self._limits)
 
     def _begin(self, cut: Cut, chain: bytes) -> _Open:
         before = Document() if cut.whole else Document.of(self._document.encoded())

@@ -23,7 +23,8 @@ from perdure.core.entries import EntryKind
 from perdure.core.errors import NotFoundError, StorageBusyError, VersionConflictError
 from perdure.core.fold import change_of
 from perdure.core.identity import ThreadKey
-from perdure.core.ops import Op
+from perdure.core.limits import DEFAULT_LIMITS, DecodeLimits
+from perdure.core.ops import Op, weight
 from perdure.core.payload import StateChange, encode_body
 from perdure.core.ports import Clock, Randomness, Telemetry
 from perdure.core.pruning import is_blank
@@ -44,6 +45,7 @@ class New(msgspec.Struct, frozen=True):
     placed: Placed
     seen: Seen
     size: int  # bytes to fold
+    nodes: int  # of the state afterwards, at most
 
 
 Plan = Callable[[Head], tuple[Write, New]]
@@ -53,10 +55,18 @@ class Engine(Adding):
     """Saves and restores states on a storage."""
 
     def __init__(
-        self, storage: Storage, *, clock: Clock, randomness: Randomness, telemetry: Telemetry, cache_bytes: int
+        self,
+        storage: Storage,
+        *,
+        clock: Clock,
+        randomness: Randomness,
+        telemetry: Telemetry,
+        cache_bytes: int,
+        limits: DecodeLimits = DEFAULT_LIMITS,
     ) -> None:
         super().__init__(storage, clock=clock, randomness=randomness, telemetry=telemetry, cache_bytes=cache_bytes)
-        self._restorer = Restorer(storage, telemetry)
+        self.limits = limits
+        self._restorer = Restorer(storage, telemetry, limits)
         self._buffer = Buffer()
         self._snapshotter = Snapshotter(storage, telemetry, self._buffer)
 
@@ -94,8 +104,9 @@ class Engine(Adding):
 
         def plan(head: Head) -> tuple[Write, New]:
             change, seen = self._difference(head, state)
+            nodes = self._nodes_after(head, change.ops)
             write, size = self._write(key, head, kind, change.ops, request, asked, back_to=after)
-            return write, New(change, seen, size)
+            return write, New(change, seen, size, nodes)
 
         return self._make(key, plan, expected, expected, request.uid)
 
@@ -106,9 +117,10 @@ class Engine(Adding):
 
         def plan(head: Head) -> tuple[Write, New]:
             ops, _ = delta(head.document, goal)
+            nodes = self._nodes_after(head, ops)
             kind = EntryKind.THREAD_REWOUND
             write, size = self._write(key, head, kind, ops, request, ("rewind", to), back_to=to)
-            return write, New(Placed(ops), Seen(), size)
+            return write, New(Placed(ops), Seen(), size, nodes)
 
         return await self._make(key, plan, expected, expected, uid)
 
@@ -124,9 +136,10 @@ class Engine(Adding):
 
         def plan(head: Head) -> tuple[Write, New]:
             placed = change.place(head.document)
+            nodes = self._nodes_after(head, placed.ops)
             kind, commutes = EntryKind.STATE_UPDATED, change.commutes
             write, size = self._write(key, head, kind, placed.ops, request, asked, commutes=commutes)
-            return write, New(placed, Seen(), size)
+            return write, New(placed, Seen(), size, nodes)
 
         return await self._make(key, plan, None if change.commutes else expected, expected, request.uid)
 
@@ -195,6 +208,19 @@ class Engine(Adding):
         """Find the change from a head to a state, through one buffer that all saves share."""
         new, seen = head.seen.encoded(state, self._buffer.taken())
         return placed(head.document, new), seen
+
+    def _nodes_after(self, head: Head, ops: list[Op]) -> int:
+        """How many nodes the state has after a change, at most; raise for one that could not be loaded again.
+
+        A change adds no more than it takes itself. Only where that might be too much, the state is made and counted.
+        """
+        added = sum(map(weight, ops))
+        size, nodes = head.document.size + added, (head.nodes or head.document.size) + added
+        if size <= self.limits.bytes and nodes <= self.limits.nodes:
+            return nodes
+        after = Document() if head.document.root is None else Document.of(head.document.encoded())
+        after.fold(ops)
+        return self.limits.check_document(after, "the state")
 
     def _write(
         self,
@@ -278,6 +304,7 @@ def _advance(head: Head, done: Appended, new: New) -> None:
     new.placed.apply(head.document)
     head.seen = new.seen.settled()
     head.uid, head.version = done.row.uid, done.state_version
+    head.nodes = new.nodes
     head.since += new.size
     head.count += 1
     head.room = head.document.size + new.size

@@ -23,6 +23,7 @@ class Head(msgspec.Struct, kw_only=True):
     last: int = 0  # the newest entry that was looked at
     chain: bytes = GENESIS  # its chain digest
     document: Document = msgspec.field(default_factory=Document)
+    nodes: int = 0  # of the document, at most; 0 where they were not counted: each takes a byte
     room: int = 0  # about how many bytes the document takes; counting exactly would cost as much as folding
     checkpoint: str | None = None  # the newest one, as far as this process read or wrote it
     since: int = 0  # bytes of changes since the newest snapshot

@@ -102,13 +102,13 @@ class Pruner:
     async def _made(self, log: Log, ranges: list[Cut], policy: Retention) -> list[Made]:
         """The records that are worth it, and those of rewinds whose target goes with them."""
         keep = policy.messages == "keep"
-        made = await Composer(self._storage, log, keep_messages=keep).make(ranges)
+        made = await Composer(self._storage, log, keep_messages=keep, limits=self._engine.limits).make(ranges)
         worth = {each.record.version for each in made if _shrinks(log, each.record)}
         chosen = [cut for cut in ranges if cut.high in worth]
         alone = _stranded(log, chosen)
         if len(chosen) == len(ranges) and not alone:
             return made
-        return await Composer(self._storage, log, keep_messages=keep).make(
+        return await Composer(self._storage, log, keep_messages=keep, limits=self._engine.limits).make(
             sorted([*chosen, *alone], key=lambda cut: cut.high)
         )
 

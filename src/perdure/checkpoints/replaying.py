@@ -13,9 +13,16 @@ from perdure.core.checkpoint import CheckpointRow
 from perdure.core.delta import delta
 from perdure.core.document import Document, DoesNotFit
 from perdure.core.entries import Entry
-from perdure.core.errors import BlobDamagedError, DamagedError, NotFoundError
+from perdure.core.errors import (
+    BlobDamagedError,
+    DamagedError,
+    NotFoundError,
+    ValueDamagedError,
+    ValueTooLargeError,
+)
 from perdure.core.fold import SnapshotDamaged, Step, document_of, straddled, whole_of, with_bodies
 from perdure.core.indexing import Standing
+from perdure.core.limits import DecodeLimits
 from perdure.core.payload import WholeState
 from perdure.core.pruning import is_blank
 from perdure.core.said import needed
@@ -27,10 +34,11 @@ from perdure.storage.contract import Storage
 class Replay:
     """The state at one version after the other. After a damaged entry it is unknown, up to the next whole state."""
 
-    def __init__(self, storage: Storage, finder: Finder, thread: Standing) -> None:
+    def __init__(self, storage: Storage, finder: Finder, thread: Standing, limits: DecodeLimits) -> None:
         self._storage = storage
         self._finder = finder
         self._thread = thread
+        self._limits = limits
         self._document: Document | None = Document()
         self._damaged: set[bytes] = set()  # large values
         self.bad: set[int] = set()  # versions of snapshots that are damaged
@@ -82,15 +90,20 @@ class Replay:
         if self._damaged.intersection(step.blobs):
             self._document = None
             return
-        whole = with_bodies(step, await self._bodies(step.blobs))
-        if isinstance(whole, WholeState):
-            self._document = document_of(whole, {})
-        elif self._document is not None:
-            try:
+        try:
+            whole = with_bodies(step, await self._bodies(step.blobs), self._limits)
+            if isinstance(whole, WholeState):
+                self._document = document_of(whole, {}, self._limits)
+            elif self._document is not None:
                 self._document.fold(whole.ops)
-            except (DoesNotFit, msgspec.DecodeError, TypeError) as exc:
-                self._finder.add(f"entry {version}", f"does not fit the state before it ({exc})", version)
-                self._document = None
+            if self._document is not None:
+                self._limits.check_size(self._document.size, "the state")
+        except (DoesNotFit, msgspec.DecodeError, TypeError, RecursionError, ValueDamagedError) as exc:
+            self._finder.add(f"entry {version}", f"does not fit the state before it ({exc})", version)
+            self._document = None
+        except ValueTooLargeError as exc:
+            self._finder.add(f"entry {version}", f"cannot be looked at: {exc}", version)
+            self._document = None
 
     async def _bodies(self, digests: list[bytes]) -> dict[bytes, bytes]:
         found = await self._storage.blobs(self._thread.row.key, digests) if digests else {}
@@ -102,9 +115,10 @@ class Replay:
             try:
                 if not await self._bodies([digest]):
                     raise BlobDamagedError(digest.hex(), "is missing")
-            except BlobDamagedError as exc:
+            except (BlobDamagedError, ValueTooLargeError) as exc:
+                reason = exc.reason if isinstance(exc, BlobDamagedError) else str(exc)
                 self._damaged.add(digest)
-                self._finder.add(f"large value {digest.hex()[:16]}…", exc.reason, version)
+                self._finder.add(f"large value {digest.hex()[:16]}…", reason, version)
 
     async def _whole(self, snapshot: Snapshot, entry: Entry) -> None:
         """Compare a derived whole state; where the replay was lost, go on from it."""
@@ -113,8 +127,8 @@ class Replay:
             whole = whole_of(snapshot)
             if snapshot.chain != entry.chain or straddled(snapshot, self._thread.said.records):
                 raise SnapshotDamaged
-            document = document_of(whole, await self._bodies(whole.blobs))
-        except (SnapshotDamaged, BlobDamagedError, msgspec.DecodeError):
+            document = document_of(whole, await self._bodies(whole.blobs), self._limits)
+        except (SnapshotDamaged, BlobDamagedError, ValueDamagedError, ValueTooLargeError, msgspec.DecodeError):
             self.bad.add(version)
             self._finder.add(place, "fails its digest, or is of another thread or version", version, derived=True)
             return
@@ -128,7 +142,7 @@ class Replay:
         place = f"checkpoint {point.mark.id}"
         try:
             found = await restorer.restore(self._thread.row.key, point.version)
-        except (DamagedError, NotFoundError) as exc:
+        except (DamagedError, ValueTooLargeError, NotFoundError) as exc:
             self._finder.add(place, f"cannot be restored: {exc}", point.version)
             return 0
         if self._document is not None and not _same(self._document, found.document.encoded()):

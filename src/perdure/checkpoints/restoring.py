@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from perdure.checkpoints.heads import Head
 from perdure.core import blobs, fold
-from perdure.core.envelope import weight
+from perdure.core.document import Document
+from perdure.core.envelope import claimed, weight
 from perdure.core.errors import CheckpointDamagedError, EntryDamagedError, NotFoundError
 from perdure.core.fold import SnapshotDamaged
 from perdure.core.identity import ThreadKey
+from perdure.core.limits import DEFAULT_LIMITS, DecodeLimits
+from perdure.core.ops import weight as op_weight
 from perdure.core.payload import StateChange, WholeState
 from perdure.core.ports import Telemetry
 from perdure.core.seen import Seen
@@ -15,12 +20,15 @@ from perdure.core.threads import ThreadRow
 from perdure.core.writes import Restored
 from perdure.storage.contract import Storage
 
+Changes = tuple[list[StateChange], dict[bytes, bytes], list[int]]  # with their large values and weights
+
 
 class Restorer:
     """Folds the log of a thread into a document."""
 
-    def __init__(self, storage: Storage, telemetry: Telemetry) -> None:
+    def __init__(self, storage: Storage, telemetry: Telemetry, limits: DecodeLimits = DEFAULT_LIMITS) -> None:
         self._storage = storage
+        self.limits = limits
         self._telemetry = telemetry
 
     async def restore(
@@ -44,10 +52,10 @@ class Restorer:
             return await self.restore(key, at, dropped | {version}, uid)
         head = await self._start(key, restored, whole)
         try:
-            found = await self._changes(key, restored)
+            changes = await self._changes(key, restored, head)
+            return await self._advanced(key, head, restored, changes)
         except fold.Pruned as exc:
             raise await self._gone(restored.row, at, exc.version) from exc
-        return _advanced(key, head, restored, *found)
 
     async def _gone(self, row: ThreadRow, at: int | None, empty: int) -> Exception:
         """Why a payload is missing: it was pruned, or somebody took it away."""
@@ -91,13 +99,15 @@ class Restorer:
             # The known state lies inside a range that was made one since: its change would be applied twice.
             return await self.restore(key)
         try:
-            found = await self._changes(key, restored)
+            changes = await self._changes(key, restored, head)
         except fold.Pruned:
             return await self.restore(key)
+        if changes is None:
+            return await self.restore(key)  # change by change, in a document that nobody else has
         if head.last != start:
             # Somebody else of this process advanced it while we read: applying a change twice would be wrong.
             return await self.catch_up(key, head)
-        return _advanced(key, head, restored, *found)
+        return await self._advanced(key, head, restored, changes)
 
     async def _drop_damaged(self, key: ThreadKey, restored: Restored, dropped: frozenset[int]) -> int:
         """A derived whole state that is damaged is dropped and done without; nothing can replace a base."""
@@ -114,7 +124,7 @@ class Restorer:
         snapshot = restored.snapshot
         if whole is None or snapshot is None:
             return Head(uid=restored.row.uid)
-        document = fold.document_of(whole, await self._bodies(key, whole.blobs))
+        document = fold.document_of(whole, await self.bodies(key, whole.blobs), self.limits)
         own = snapshot.version > restored.row.parent_version and not snapshot.base
         return Head(
             uid=restored.row.uid,
@@ -128,34 +138,67 @@ class Restorer:
             spare=whole.spare if own else 0,
         )
 
-    async def _bodies(self, key: ThreadKey, digests: list[bytes]) -> dict[bytes, bytes]:
+    async def bodies(self, key: ThreadKey, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Large values by their digests, as far as they are there, checked."""
         if not digests:
             return {}
         found = await self._storage.blobs(key, digests)
+        self.limits.check_size(
+            sum(map(claimed, found.values())), f"a change of thread {key.id!r} with its large values"
+        )
         return {digest: blobs.checked(digest, payload) for digest, payload in found.items()}
 
-    async def _changes(self, key: ThreadKey, restored: Restored) -> tuple[list[StateChange], dict[bytes, bytes]]:
+    async def _changes(self, key: ThreadKey, restored: Restored, head: Head) -> Changes | None:
+        """All changes with their large values, where they are small together: then no state can be too large by them.
+
+        None for others: they are read one by one, so that a long log takes no more memory than its state.
+        """
+        weights = [weight(each.payload or b"") for each in restored.entries if each.changes_state]
+        added = sum(weights) + sum(weight(each.payload) for each in restored.records)
+        if head.document.size + added > self.limits.nodes:
+            return None
         changes = fold.changes_in(key.id, restored)
-        return changes, await self._bodies(key, [digest for change in changes for digest in change.blobs])
+        digests = [digest for change in changes for digest in change.blobs]
+        if not digests:
+            return changes, {}, weights
+        found = await self._storage.blobs(key, digests)
+        added += sum(claimed(found.get(digest, b"")) for digest in digests)
+        if head.document.size + added > self.limits.nodes:
+            return None
+        return changes, {digest: blobs.checked(digest, payload) for digest, payload in found.items()}, weights
 
+    async def _advanced(self, key: ThreadKey, head: Head, restored: Restored, known: Changes | None) -> Head:
+        """Fold the changes into a head."""
+        entries = [entry for entry in restored.entries if entry.changes_state]
+        if known is None:
+            head.nodes = await self._fold_each(key, head.document, restored)
+            weights = [weight(each.payload or b"") for each in entries]
+        else:
+            changes, bodies, weights = known
+            if entries:
+                fold.apply(key.id, head.document, entries, changes, bodies, self.limits)
+        if entries:
+            # A fork's own changes count: the weight of its parents' is no reason to write their state anew beside them.
+            own = sum(1 for each in entries if each.version > restored.row.parent_version)
+            head.since += sum(weights[len(entries) - own :])
+            head.count += own
+            head.room += sum(weights) + sum(weight(each.payload) for each in restored.records)
+            head.version = entries[-1].version
+            head.seen = Seen()
+        head.checkpoint = restored.row.last_checkpoint
+        if restored.entries:
+            head.last, head.chain = restored.entries[-1].version, restored.entries[-1].chain
+        return head
 
-def _advanced(
-    key: ThreadKey, head: Head, restored: Restored, changes: list[StateChange], bodies: dict[bytes, bytes]
-) -> Head:
-    """Fold the changes into a head."""
-    entries = [entry for entry in restored.entries if entry.changes_state]
-    if entries:
-        fold.apply(key.id, head.document, entries, changes, bodies)
-        weights = [weight(each.payload or b"") for each in entries]
-        # A fork's own changes count: the weight of its parents' is no reason to write their state anew beside them.
-        own = sum(1 for each in entries if each.version > restored.row.parent_version)
-        head.since += sum(weights[len(entries) - own :])
-        head.count += own
-        head.room += sum(weights) + sum(weight(each.payload) for each in restored.records)
-        head.version = entries[-1].version
-    head.checkpoint = restored.row.last_checkpoint
-    if restored.entries:
-        head.last, head.chain = restored.entries[-1].version, restored.entries[-1].chain
-    if changes:
-        head.seen = Seen()
-    return head
+    async def _fold_each(self, key: ThreadKey, document: Document, restored: Restored) -> int:
+        """Fold change by change; return the nodes of the state, which may never be too large on the way."""
+        what, unchecked = f"the state of thread {key.id!r}", 0
+        self.limits.check_document(document, what)
+        for entry, change in fold.each_change(key.id, restored):
+            bodies = await self.bodies(key, change.blobs)
+            fold.apply(key.id, document, [entry], [change], bodies, self.limits)
+            unchecked += sum(map(op_weight, change.ops)) + sum(map(len, bodies.values()))
+            if unchecked > self.limits.nodes:
+                self.limits.check_document(document, what)
+                unchecked = 0
+        return self.limits.check_document(document, what)

@@ -14,10 +14,11 @@ from perdure.core import indexing, said
 from perdure.core.checkpoint import MAX_LIMIT, CheckpointQuery, CheckpointRow
 from perdure.core.derived import Derived, same_line
 from perdure.core.entries import Entry
-from perdure.core.errors import DamagedError, EntryDamagedError, PerdureError
+from perdure.core.errors import DamagedError, EntryDamagedError, PerdureError, ValueTooLargeError
 from perdure.core.forks import parents_first
 from perdure.core.identity import ThreadKey
 from perdure.core.indexing import Standing
+from perdure.core.limits import DEFAULT_LIMITS, DecodeLimits
 from perdure.core.ports import Silence
 from perdure.core.threads import ThreadQuery, ThreadRow
 from perdure.core.uses import compare_uses
@@ -61,6 +62,9 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, report=msgspec.structs.replace(self.report, damaged=damaged))
 
 
+_UNREADABLE = (DamagedError, ValueTooLargeError)
+
+
 class Listed(msgspec.Struct, frozen=True):
     """The threads to look at, and what kept others from being listed."""
 
@@ -71,9 +75,10 @@ class Listed(msgspec.Struct, frozen=True):
 class Verifier:
     """Verifies threads of a storage. Nothing is changed."""
 
-    def __init__(self, storage: Storage, lines: Lines | None = None) -> None:
+    def __init__(self, storage: Storage, lines: Lines | None = None, limits: DecodeLimits = DEFAULT_LIMITS) -> None:
         self._storage = storage
         self._lines = lines
+        self._limits = limits
 
     async def look(self, key: ThreadKey, *, restore: bool = False) -> Verified:
         """Everything of one thread, and what it was compared with.
@@ -96,7 +101,7 @@ class Verifier:
             return is_same and found.uid is not None
         try:
             row = await self._storage.thread(found.thread.row.key)
-        except DamagedError:
+        except _UNREADABLE:
             return True
         is_fork = row is not None and row.parent_uid is not None  # its parents may be pruned meanwhile
         return row is not None and same_line(row, found.thread.row) and not is_fork
@@ -111,7 +116,7 @@ class Verifier:
             if row is None:
                 return Verified(report=Report())  # deleted meanwhile
             finder.add("directory line", "is listed, and not found by its name")
-        except DamagedError as exc:
+        except _UNREADABLE as exc:
             finder.add(*told(exc))
             row = await self._any_line(key)
         report = Report(threads=1, damaged=finder.found)
@@ -125,7 +130,7 @@ class Verifier:
         """The line of a thread of which something cannot be read, if that is not the line itself."""
         try:
             return await self._storage.thread(key) or await self._listed_line(key)
-        except DamagedError:
+        except _UNREADABLE:
             return None
 
     async def _verified(self, finder: Finder, derived: Derived, restore: bool) -> Verified:
@@ -136,10 +141,12 @@ class Verifier:
         indexing.compare(finder, thread, made)
         compare_uses(finder, thread, made)
         points = [*thread.inherited, *made.checkpoints]
-        replay = Replay(self._storage, finder, thread)
+        replay = Replay(self._storage, finder, thread, self._limits)
         snapshots = await self._snapshots(finder, thread)
         # A reader drops what is damaged and derived; whoever only looks leaves it where it is.
-        restorer = Restorer(cast(Storage, Looking(self._storage, made.row)), Silence()) if restore else None
+        restorer = (
+            Restorer(cast(Storage, Looking(self._storage, made.row)), Silence(), self._limits) if restore else None
+        )
         restored = await replay.compare(snapshots, points, restorer)
         if restore and not finder.found:
             await self._check_ids(finder, derived)
@@ -181,7 +188,7 @@ class Verifier:
         try:
             found = await self._storage.entries(key, after=low, limit=high - low)
             return [entry for entry in found if entry.version <= high]
-        except DamagedError as exc:
+        except _UNREADABLE as exc:
             if high - low == 1:
                 lost[high] = told(exc)[1]
                 return []
@@ -205,7 +212,7 @@ class Verifier:
                     break
                 found += [] if snapshot.base else [snapshot]
                 at = snapshot.version - 1
-        except DamagedError as exc:
+        except _UNREADABLE as exc:
             finder.add(*told(exc))
             return found
         await self._check_unseen(finder, thread.derived, {each.version for each in found})
@@ -255,7 +262,7 @@ class Verifier:
         try:
             for where, count in (await self._storage.strays()).items():
                 finder.add("directory", f"has no line for {where}; entries there: {count:,}")
-        except DamagedError as exc:
+        except _UNREADABLE as exc:
             finder.add(*told(exc))
         return Report(damaged=finder.found)
 
@@ -263,7 +270,7 @@ class Verifier:
         """The keys of all threads of a namespace, or of one user in it."""
         try:
             return Listed(await self._listed(namespace, user))
-        except DamagedError as exc:
+        except _UNREADABLE as exc:
             finder = Finder(ThreadKey(namespace, user or "", "(all threads)"))
             finder.add("directory", f"cannot be listed: {exc}")
             return Listed(await self._marked(namespace, user), finder.found)
@@ -282,7 +289,7 @@ class Verifier:
         """The threads that checkpoints name: where the directory cannot be listed, most of them are found by that."""
         try:
             rows = await self._storage.user_checkpoints(namespace, user, CheckpointQuery(limit=MAX_LIMIT))
-        except DamagedError:
+        except _UNREADABLE:
             return []
         return list(dict.fromkeys(ThreadKey(namespace, row.user, row.thread_id) for row in rows))
 

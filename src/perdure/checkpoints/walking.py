@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from perdure.checkpoints.heads import Head
 from perdure.checkpoints.restoring import Restorer
-from perdure.core import blobs, fold
+from perdure.core import fold
 from perdure.core.document import Document
 from perdure.core.errors import DamagedError, NotFoundError
 from perdure.core.identity import ThreadKey
@@ -69,13 +69,13 @@ async def _folded(
     if rest is None:
         return
     changes = _changes(key, head, rest, versions)
-    digests = [digest for change in changes.values() for digest in change.blobs]
-    found = await storage.blobs(key, digests) if digests else {}
-    bodies = {digest: blobs.checked(digest, payload) for digest, payload in found.items()}
     wanted = set(versions)
     for entry in rest.entries:
         if entry.version in changes:
-            fold.apply(key.id, head.document, [entry], [changes[entry.version]], bodies)
+            change = changes[entry.version]
+            bodies = await restorer.bodies(key, change.blobs)
+            fold.apply(key.id, head.document, [entry], [change], bodies, restorer.limits)
+            restorer.limits.check_size(head.document.size, f"the state of thread {key.id!r}")
         if entry.version in wanted:
             yield entry.version, head.document
 

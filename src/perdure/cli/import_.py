@@ -47,7 +47,7 @@ def import_(
     with opened(url, server, "auto") as storage, progress("threads", output) as tell:
         work = import_file(
             storage, file, namespace=namespace, to=to, user=user, overwrite=overwrite,
-            progress=lambda count, total, _: tell(count, total),
+            progress=lambda count, total, _: tell(count, total), limits=server.limits,
         )  # fmt: skip
         done = drive(work)
     if output == "text":

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from perdure.app.options import StorageOptions, UserIdType
 from perdure.cli.hints import hint
+from perdure.core.limits import DecodeLimits, limits_given
 from perdure.storage.permissions import parse_file_mode
 
 Address = Annotated[str, Parameter(help="The address of the storage.")]
@@ -45,6 +46,17 @@ class Server:
     file_mode: str | None = None
     """Files: the mode of those that are made, in octal digits (600)."""
 
+    max_decoded_bytes: int | None = None
+    """The most bytes that a stored value may have (268435456)."""
+
+    max_decoded_nodes: int | None = None
+    """The most nodes, which are values and keys of mappings, that a stored value may have (2000000)."""
+
+    @property
+    def limits(self) -> DecodeLimits:
+        """How large a stored value may be."""
+        return limits_given(self.max_decoded_bytes, self.max_decoded_nodes)
+
     @property
     def options(self) -> StorageOptions:
         """Those of `open` that were given."""
@@ -55,6 +67,10 @@ class Server:
             given["user_id_type"] = self.user_id_type
         if self.file_mode is not None:
             given["file_mode"] = parse_file_mode(self.file_mode)
+        if self.max_decoded_bytes is not None:
+            given["max_decoded_bytes"] = self.max_decoded_bytes
+        if self.max_decoded_nodes is not None:
+            given["max_decoded_nodes"] = self.max_decoded_nodes
         return given
 
 

@@ -14,6 +14,7 @@ from perdure.cli.opened import found, opened
 from perdure.cli.output import progress, write, write_json
 from perdure.cli.parameters import ANY_SERVER, Address, Output, Server, Untouched
 from perdure.core.identity import callers_namespace, check_namespace, reserved_of
+from perdure.core.limits import DecodeLimits
 from perdure.core.ports import Silence
 from perdure.core.verification import Damage, Report
 from perdure.sessions.checking import Lines
@@ -49,7 +50,7 @@ def verify(
     """
     total = Report()
     with opened(url, server) as storage, progress("threads", output) as tell:
-        verifier = Verifier(storage, Lines(storage).faults)
+        verifier = Verifier(storage, Lines(storage).faults, server.limits)
         if thread is not None:
             row = found(storage, namespace or "", thread, user)
             total = drive(verifier.look(row.key, restore=restore)).report
@@ -87,7 +88,7 @@ def repair(
     """
     total = Repaired()
     with opened(url, server) as storage, progress("threads", output) as tell:
-        repairer = _repairer(storage)
+        repairer = _repairer(storage, server.limits)
         if thread is not None:
             total = drive(repairer.thread(found(storage, namespace or "", thread, user).key))
         for name in () if thread is not None else _namespaces(storage, namespace):
@@ -98,10 +99,12 @@ def repair(
     return 0 if total.ok else 1
 
 
-def _repairer(storage: Storage) -> Repairer:
+def _repairer(storage: Storage, limits: DecodeLimits) -> Repairer:
     clock, randomness = SystemClock(), SystemRandomness()
-    engine = Engine(storage, clock=clock, randomness=randomness, telemetry=Silence(), cache_bytes=CACHE_BYTES)
-    return Repairer(storage, Verifier(storage, Lines(storage).faults), engine)
+    engine = Engine(
+        storage, clock=clock, randomness=randomness, telemetry=Silence(), cache_bytes=CACHE_BYTES, limits=limits
+    )
+    return Repairer(storage, Verifier(storage, Lines(storage).faults, limits), engine)
 
 
 def _namespaces(storage: Storage, namespace: str | None) -> list[str]:

@@ -14,12 +14,15 @@ from perdure.core import zoo
 from perdure.core.digest import digest_of
 from perdure.core.document import Node, Opened, opened
 from perdure.core.envelope import EnvelopeError, seal_packed, unseal
-from perdure.core.errors import BlobDamagedError
+from perdure.core.errors import BlobDamagedError, ValueDamagedError
+from perdure.core.key_hashes import foreign_keys
+from perdure.core.limits import DEFAULT_LIMITS, DecodeLimits
 from perdure.core.ops import Append, Op, Set, Splice
 from perdure.core.writes import Blob
 
 LIMIT = 64 * 1024
 _encode = msgspec.msgpack.Encoder().encode
+_TEXT_HEADS = (b"\xda", b"\xdb", b"\xc5", b"\xc6")  # of those that are long
 _CONTAINERS = frozenset({zoo.TUPLE, zoo.MAPPING, zoo.OBJECT, zoo.RECORD})
 _REFERENCE = re.compile(rb"\xc7\x20%c(?=(.{32}))" % zoo.BLOB, re.DOTALL)  # an extension of 32 bytes, as msgpack has it
 
@@ -94,19 +97,30 @@ def _taken(value: str | bytes, taken: dict[bytes, Blob]) -> Any:
     return Ext(zoo.BLOB, digest)
 
 
-def referred(body: bytes) -> list[bytes]:
+def referred(body: bytes | Raw) -> list[bytes]:
     """What looks like a reference to a large value, anywhere in a body; there may be others that only look like one."""
     return _REFERENCE.findall(body)
 
 
-def resolve(data: bytes | Raw, bodies: Mapping[bytes, bytes]) -> bytes:
-    """Put large values back where they are referred to."""
+def resolve(data: bytes | Raw, bodies: Mapping[bytes, bytes], limits: DecodeLimits = DEFAULT_LIMITS) -> bytes:
+    """Put large values back where they are referred to; one may be meant a thousand times.
+
+    Raises `ValueTooLargeError` before it puts together more than one value may have.
+    """
+    size = memoryview(data).nbytes + sum(len(bodies.get(digest, b"")) for digest in referred(data))
+    limits.check_size(size, "a state with its large values")
+    if foreign_keys(data):
+        raise ValueDamagedError("has a mapping whose keys are no texts, as none was ever written")
+    return _resolved(data, bodies)
+
+
+def _resolved(data: bytes | memoryview | Raw, bodies: Mapping[bytes, bytes]) -> bytes:
 
     def back(code: int, body: memoryview) -> Any:
         if code == zoo.BLOB:
             return Raw(_body(bytes(body), bodies))
         if code in _CONTAINERS:
-            return Ext(code, resolve(bytes(body), bodies))
+            return Ext(code, _resolved(bytes(body), bodies))
         return Ext(code, bytes(body))
 
     return _encode(msgspec.msgpack.decode(data, ext_hook=back))
@@ -115,6 +129,8 @@ def resolve(data: bytes | Raw, bodies: Mapping[bytes, bytes]) -> bytes:
 def _body(digest: bytes, bodies: Mapping[bytes, bytes]) -> bytes:
     if digest not in bodies:
         raise BlobDamagedError(digest.hex(), "is missing")
+    if bodies[digest][:1] not in _TEXT_HEADS:
+        raise BlobDamagedError(digest.hex(), "is neither a text nor bytes")
     return bodies[digest]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -16,6 +16,7 @@ from perdure.core.errors import (
     ValueDamagedError,
     short_repr,
 )
+from perdure.core.limits import DEFAULT_LIMITS
 from perdure.core.seams import Range, Rewind, left, within
 from perdure.core.times import to_datetime
 
@@ -155,7 +156,7 @@ class CheckpointRow(msgspec.Struct, frozen=True, kw_only=True):
         mark = self.mark
         try:
             timestamp = to_datetime(self.micros)
-            metadata = {} if mark.metadata == NO_METADATA else decode(mark.metadata)
+            metadata = metadata_in(mark.metadata)
         except (ValueDamagedError, OverflowError, TypeError) as exc:
             raise CheckpointDamagedError(mark.id, self.thread_id) from exc
         return Checkpoint(
@@ -223,9 +224,20 @@ def each_once(rows: Iterable[CheckpointRow]) -> list[CheckpointRow]:
     return list({row.mark.id: row for row in rows}.values())
 
 
+def metadata_in(encoded: bytes) -> dict[str, Any]:
+    """What was encoded by `check_metadata`; it lies beside values, where nothing else bounds it."""
+    if encoded in (NO_METADATA, b""):
+        return {}
+    DEFAULT_LIMITS.check(encoded, "metadata")
+    found = decode(encoded)
+    if type(found) is not dict:
+        raise ValueDamagedError("that should be metadata is no mapping")
+    return cast("dict[str, Any]", found)
+
+
 def has_metadata(encoded: bytes, wanted: Mapping[str, object]) -> bool:
     """Whether the encoded metadata has every wanted key with exactly that value (1, True and 1.0 differ)."""
-    have = decode(encoded)
+    have = metadata_in(encoded)
     return all(key in have and encode(have[key]) == encode(value, root="filter") for key, value in wanted.items())
 
 
@@ -247,4 +259,6 @@ def check_metadata(metadata: object) -> bytes:
         return NO_METADATA
     if not isinstance(metadata, Mapping):
         raise InvalidInputError(f"metadata must be a dict, not {short_repr(metadata)}")
-    return encode(dict(metadata), root="metadata")
+    encoded = encode(dict(metadata), root="metadata")
+    DEFAULT_LIMITS.check(encoded, "metadata")
+    return encoded

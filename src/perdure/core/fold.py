@@ -10,11 +10,13 @@ from msgspec import Raw
 
 from perdure.core import blobs
 from perdure.core.checkpoint import CheckpointMark
+from perdure.core.codec import guarded
 from perdure.core.digest import GENESIS, body_of, follows, snapshot_digest, verify_links
 from perdure.core.document import Document, DoesNotFit
 from perdure.core.entries import Entry
 from perdure.core.envelope import EnvelopeError, unsealed
 from perdure.core.errors import EntryDamagedError
+from perdure.core.limits import DEFAULT_LIMITS, DecodeLimits
 from perdure.core.ops import Op
 from perdure.core.payload import StateChange, WholeState, decode_change, decode_mark, decode_whole, encode_body
 from perdure.core.pruning import Composed, Record, content_of, is_blank, standing_for
@@ -82,6 +84,14 @@ def _standing(thread_id: str, entry: Entry, records: Sequence[Record]) -> list[S
     return [StateChange(content.ops, content.mark, content.to, content.blobs)]
 
 
+def each_change(thread_id: str, restored: Restored) -> Iterator[tuple[Entry, StateChange]]:
+    """`changes_in` one by one, for changes that would take much memory together."""
+    for entry in restored.entries:
+        if entry.changes_state:
+            for change in _standing(thread_id, entry, restored.records):
+                yield entry, change
+
+
 Step = StateChange | WholeState | Composed
 
 
@@ -114,18 +124,20 @@ def _content(thread_id: str, record: Record) -> WholeState | Composed:
         raise EntryDamagedError(thread_id, record.version, "has a damaged base") from exc
 
 
-def with_bodies(step: Step, bodies: Bodies) -> Step:
+def with_bodies(step: Step, bodies: Bodies, limits: DecodeLimits = DEFAULT_LIMITS) -> Step:
     """The same with its large values put back."""
     if not step.blobs:
         return step
     if isinstance(step, WholeState):
-        state = Raw(blobs.resolve(step.state, bodies))
+        state = Raw(guarded(blobs.resolve, step.state, bodies, limits))
         return msgspec.structs.replace(step, state=state)
-    return _resolve_step(type(step), encode_body(step), bodies)
+    return _resolve_step(type(step), encode_body(step), bodies, limits)
 
 
-def _resolve_step(kind: type[StateChange | Composed], body: bytes, bodies: Bodies) -> StateChange | Composed:
-    return msgspec.msgpack.decode(blobs.resolve(body, bodies), type=kind)
+def _resolve_step(
+    kind: type[StateChange | Composed], body: bytes, bodies: Bodies, limits: DecodeLimits
+) -> StateChange | Composed:
+    return guarded(lambda: msgspec.msgpack.decode(blobs.resolve(body, bodies, limits), type=kind))
 
 
 def mark_of(thread_id: str, entry: Entry) -> CheckpointMark:
@@ -152,7 +164,7 @@ def whole_of(snapshot: Snapshot) -> WholeState:
         raise SnapshotDamaged
     try:
         return decode_whole(unsealed(snapshot.payload))
-    except (EnvelopeError, msgspec.DecodeError) as exc:
+    except (EnvelopeError, msgspec.DecodeError, RecursionError) as exc:
         raise SnapshotDamaged from exc
 
 
@@ -178,23 +190,28 @@ def verify(restored: Restored, at: int | None, start: int = 0, chain: bytes = GE
 
 
 def apply(
-    thread_id: str, document: Document, entries: Sequence[Entry], changes: Sequence[StateChange], bodies: Bodies
+    thread_id: str,
+    document: Document,
+    entries: Sequence[Entry],
+    changes: Sequence[StateChange],
+    bodies: Bodies,
+    limits: DecodeLimits = DEFAULT_LIMITS,
 ) -> None:
     """Apply the changes of entries, with their large values put back."""
-    deltas = [_resolved(change, bodies) if change.blobs else change.ops for change in changes]
+    deltas = [_resolved(change, bodies, limits) if change.blobs else change.ops for change in changes]
     try:
         document.fold(chain.from_iterable(deltas))
-    except (DoesNotFit, msgspec.DecodeError, TypeError) as exc:
+    except (DoesNotFit, msgspec.DecodeError, TypeError, RecursionError) as exc:
         versions = f"{entries[0].version} to {entries[-1].version}"
         reason = f"(or one of {versions}) does not fit the state before it ({exc})"
         raise EntryDamagedError(thread_id, entries[-1].version, reason) from exc
 
 
-def _resolved(change: StateChange, bodies: Bodies) -> list[Op]:
-    return decode_change(blobs.resolve(encode_body(change), bodies)).ops
+def _resolved(change: StateChange, bodies: Bodies, limits: DecodeLimits) -> list[Op]:
+    return guarded(lambda: decode_change(blobs.resolve(encode_body(change), bodies, limits))).ops
 
 
-def document_of(whole: WholeState, bodies: Bodies) -> Document:
+def document_of(whole: WholeState, bodies: Bodies, limits: DecodeLimits = DEFAULT_LIMITS) -> Document:
     """The document a snapshot starts from."""
-    state = Raw(blobs.resolve(whole.state, bodies)) if whole.blobs else whole.state
+    state = Raw(guarded(blobs.resolve, whole.state, bodies, limits)) if whole.blobs else whole.state
     return Document(state, memoryview(state).nbytes)

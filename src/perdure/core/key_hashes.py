@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Raw
 
-from perdure.core.limits import past
+from perdure.core.nodes import past
 
 SMALLEST = 500  # keys: fewer that collide take 1 ms
 _PROBES = 24  # jumps that a key may take on average; one of random bits takes 1, dense and shifted ones less than 13
@@ -69,7 +69,7 @@ def foreign_keys(body: bytes | Raw) -> bool:
     """
     if len(body) < LARGE:
         return False
-    data = body if isinstance(body, bytes) else bytes(body)
+    data = body if type(body) is bytes else bytes(body)
     return _may_have_large(data) and _has_foreign(data)
 
 

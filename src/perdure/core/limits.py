@@ -9,23 +9,11 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw
 
-from perdure.core import zoo
+from perdure.core.document import Document, Node, Opened
 from perdure.core.envelope import EnvelopeError, claimed, unsealed
 from perdure.core.errors import InvalidInputError, ValueTooLargeError
+from perdure.core.nodes import nodes
 
-# The extensions whose body is again one value; the others are leaves.
-_WITH_VALUES = frozenset({
-    zoo.TUPLE, zoo.SET, zoo.FROZENSET, zoo.MAPPING, zoo.OBJECT, zoo.ENUM, zoo.RECORD, zoo.DATETIME, zoo.TIME, zoo.PATH,
-    zoo.FRACTION, zoo.COMPLEX, zoo.RANGE,
-})  # fmt: skip
-_FIXED = bytes(
-    1 if head < 0xA0 or head >= 0xE0 or 0xC0 <= head <= 0xC3 else head - 0x9F if head < 0xC0 else step
-    for head, step in ((head, {0xCA: 5, 0xCB: 9, 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9, 0xD0: 2, 0xD1: 3, 0xD2: 5,
-                               0xD3: 9, 0xDC: 3, 0xDD: 5, 0xDE: 3, 0xDF: 5}.get(head, 0)) for head in range(256))
-)  # fmt: skip  # bytes to the next node; 0 where a length follows the head
-_LENGTHS = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}  # of texts and bytes: how many bytes the length has
-_EXT_LENGTHS = {0xC7: 1, 0xC8: 2, 0xC9: 4}
-_FIXED_EXT = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
 _LEAST, _MOST = 1024, 1 << 40
 
 
@@ -42,18 +30,28 @@ class DecodeLimits(msgspec.Struct, frozen=True):
             self.check_size(size, what)
             self.check_nodes(nodes(body, self.nodes), what)
 
-    def check_sealed(self, payload: bytes | None, what: str) -> None:
-        """The same for a value in its envelope, before it is unpacked; one that is damaged is left to its reader."""
-        if payload is None:
-            return
-        size = claimed(payload)
+    def check_sealed(self, payload: object, what: str) -> None:
+        """The same for what a storage keeps, before it is unpacked; one that is damaged is left to its reader.
+
+        A value stands there with what is told of it, such as the times of its messages: that may be as much again.
+        """
+        size = claimed(payload) if type(payload) is bytes else 0
         if size <= self.nodes:
             return
-        self.check_size(size, what)
+        self.check_size(size // 2, what)
         try:
-            self.check_nodes(nodes(unsealed(payload), self.nodes), what)
+            self.check_nodes(nodes(unsealed(payload), 2 * self.nodes) // 2, what)  # type: ignore[arg-type]
         except EnvelopeError:
             return
+
+    def check_document(self, document: Document, what: str) -> int:
+        """The same for a state; return how many nodes it has at most."""
+        self.check_size(document.size, what)
+        if document.size <= self.nodes:
+            return document.size
+        count = _nodes_of(document.root, self.nodes)
+        self.check_nodes(count, what)
+        return count
 
     def check_size(self, size: int, what: str) -> None:
         """Raise for more bytes than allowed."""
@@ -79,47 +77,15 @@ def limits_given(max_bytes: int | None, max_nodes: int | None, default: DecodeLi
     )
 
 
-def nodes(body: bytes | bytearray | memoryview | Raw, most: int) -> int:
-    """How many nodes an encoded value has; counting stops right after `most`.
-
-    The nodes lie one after the other, so nothing is built and nothing is nested: a long text is one step. Bytes that
-    are no value count too; their decoder refuses them.
-    """
-    data = body if isinstance(body, bytes) else memoryview(body)
-    count, parts = 0, [(0, len(data))]
-    fixed = _FIXED
-    while parts:
-        at, end = parts.pop()
-        while at < end:
-            count += 1
-            step = fixed[data[at]]
-            if step:
-                at += step
-                continue
-            if count > most:
-                return count
-            at, inner = past(data, at, end)
-            if inner is not None:
-                parts.append(inner)
+def _nodes_of(node: Node, most: int) -> int:
+    """The same of a state that may be opened, and so has been decoded: it has no more depth than that allows."""
+    if type(node) is Raw:
+        return nodes(node, most)
+    if type(node) is Opened:
+        return 3 + _nodes_of(node.fields, most)
+    count = 1 + (len(node) if type(node) is dict else 0)
+    for child in node.values() if type(node) is dict else node or ():
+        count += _nodes_of(child, most - count)
         if count > most:
-            return count
+            break
     return count
-
-
-def past(data: bytes | memoryview, at: int, end: int) -> tuple[int, tuple[int, int] | None]:
-    """Where the node after the one at `at` begins, and where the body lies of an extension that holds a value."""
-    head = data[at]
-    if _FIXED[head]:
-        return at + _FIXED[head], None
-    if head in _LENGTHS:
-        start = at + 1 + _LENGTHS[head]
-        return start + int.from_bytes(data[at + 1 : start], "big"), None
-    if head in _FIXED_EXT:
-        start, size = at + 2, _FIXED_EXT[head]
-    elif head in _EXT_LENGTHS:
-        start = at + 2 + _EXT_LENGTHS[head]
-        size = int.from_bytes(data[at + 1 : start - 1], "big")
-    else:
-        return at + 1, None  # a head that msgpack does not have
-    holds = start <= end and data[start - 1] in _WITH_VALUES
-    return start + size, (start, min(start + size, end)) if holds else None

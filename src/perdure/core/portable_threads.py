@@ -18,6 +18,7 @@ from perdure.core.entries import Entry
 from perdure.core.envelope import DEFLATE, FORMAT, ZSTD, seal, seal_packed, unseal
 from perdure.core.errors import InvalidInputError
 from perdure.core.identity import check_id, check_namespace, check_user
+from perdure.core.limits import DEFAULT_LIMITS, DecodeLimits
 from perdure.core.portable import Allowance, NotAnExport, unpacked
 from perdure.core.threads import ThreadRow
 from perdure.core.transfer import CopiedBlob, ThreadCopy
@@ -78,15 +79,16 @@ def _sound(item: Any, allowance: Allowance) -> Any:
     return msgspec.structs.replace(item, payload=seal(unseal(payload)))
 
 
-def copies(records: Iterable[bytes]) -> Iterator[ThreadCopy]:
+def copies(records: Iterable[bytes], limits: DecodeLimits = DEFAULT_LIMITS) -> Iterator[ThreadCopy]:
     """The threads of an export, one at a time; raise `NotAnExport` for what is none."""
     thread: _Assembled | None = None
     for record in records:
+        limits.check(record, "a record of the export")
         name, value = _decoded(_decode_record, record, "a record")
         if (thread is None) != (name == _BEGIN):
             raise NotAnExport(f"a record {name!r}", "stands where it does not belong")
         if thread is None:
-            thread = _Assembled(value)
+            thread = _Assembled(value, limits)
         elif name == _END:
             yield thread.end(value)
             thread = None
@@ -99,8 +101,9 @@ def copies(records: Iterable[bytes]) -> Iterator[ThreadCopy]:
 class _Assembled:
     """A thread of which some records were read."""
 
-    def __init__(self, value: Raw) -> None:
+    def __init__(self, value: Raw, limits: DecodeLimits) -> None:
         self.place = "a thread"
+        self._limits = limits
         self._allowance = Allowance()
         self._lists: dict[str, list[Any]] = {name: [] for name in LISTS}
         fields: dict[str, Raw] = _decoded(_decode_fields, value, self.place)
@@ -148,6 +151,7 @@ class _Assembled:
         payload = getattr(item, "payload", None) or b""
         if payload[:3] == _DEFLATED:
             raise NotAnExport(self.place, f"has a {type(item).__name__} packed in a way that exports are not")
+        self._limits.check_sealed(payload, f"a {type(item).__name__} of {self.place}")
         if payload[:3] == _PACKED and not _unpacks(payload, self._allowance):
             raise NotAnExport(self.place, f"has a {type(item).__name__} that unpacks to more than it may")
 

@@ -163,11 +163,22 @@ class Perdure(Agents):
         return self._run(self._store.sizes(threads))
 
     def export(
-        self, thread: Thread | str, path: str | os.PathLike[str], *, forks: bool = False, user: UserArg = None
+        self,
+        thread: Thread | str,
+        path: str | os.PathLike[str],
+        *,
+        forks: bool = False,
+        user: UserArg = None,
+        max_decoded_bytes: int | None = None,
+        max_decoded_nodes: int | None = None,
     ) -> Exported:
         """Write a thread into one file that any store can import; with `forks`, all that descend from it too."""
         handle = thread._thread if isinstance(thread, Thread) else thread  # pyright: ignore[reportPrivateUsage]
-        return self._run(self._store.export(handle, path, forks=forks, user=user))
+        done = self._store.export(
+            handle, path, forks=forks, user=user, max_decoded_bytes=max_decoded_bytes,
+            max_decoded_nodes=max_decoded_nodes,
+        )  # fmt: skip
+        return self._run(done)
 
     def import_(
         self,
@@ -176,9 +187,15 @@ class Perdure(Agents):
         to: str | None = None,
         user: UserId | None = None,
         overwrite: bool = False,
+        max_decoded_bytes: int | None = None,
+        max_decoded_nodes: int | None = None,
     ) -> list[Copied]:
         """Add the threads of an export, and return what became of each; it can be repeated."""
-        return self._run(self._store.import_(path, to=to, user=user, overwrite=overwrite))
+        done = self._store.import_(
+            path, to=to, user=user, overwrite=overwrite, max_decoded_bytes=max_decoded_bytes,
+            max_decoded_nodes=max_decoded_nodes,
+        )  # fmt: skip
+        return self._run(done)
 
     def prune(
         self,
@@ -191,13 +208,35 @@ class Perdure(Agents):
         """Drop what a policy (default: the store's own) does not keep, of all threads or of a user's."""
         return self._run(self._store.prune(policy, dry_run, user=user, progress=progress))
 
-    def verify(self, *, restore: bool = False, user: UserArg = None, progress: VerifyProgress | None = None) -> Report:
+    def verify(
+        self,
+        *,
+        restore: bool = False,
+        user: UserArg = None,
+        progress: VerifyProgress | None = None,
+        max_decoded_bytes: int | None = None,
+        max_decoded_nodes: int | None = None,
+    ) -> Report:
         """Check all threads, or those of a user: every log, every whole state, every index. Nothing is changed."""
-        return self._run(self._store.verify(restore=restore, user=user, progress=progress))
+        done = self._store.verify(
+            restore=restore, user=user, progress=progress, max_decoded_bytes=max_decoded_bytes,
+            max_decoded_nodes=max_decoded_nodes,
+        )  # fmt: skip
+        return self._run(done)
 
-    def repair(self, *, user: UserArg = None, progress: RepairProgress | None = None) -> Repaired:
+    def repair(
+        self,
+        *,
+        user: UserArg = None,
+        progress: RepairProgress | None = None,
+        max_decoded_bytes: int | None = None,
+        max_decoded_nodes: int | None = None,
+    ) -> Repaired:
         """Make everything again that is derived from the logs, of all threads or of a user's."""
-        return self._run(self._store.repair(user=user, progress=progress))
+        done = self._store.repair(
+            user=user, progress=progress, max_decoded_bytes=max_decoded_bytes, max_decoded_nodes=max_decoded_nodes
+        )
+        return self._run(done)
 
     def compact(self) -> int:
         """Give disk space that nothing uses any more back to the system, and return how many bytes that was."""

@@ -13,8 +13,8 @@ from perdure.adapters.langgraph.places import KIND, Place, checkpoint_id, key_of
 from perdure.app.parts import Parts
 from perdure.checkpoints.requests import Request
 from perdure.core.calls import told
-from perdure.core.checkpoint import CheckpointMark, CheckpointQuery, CheckpointRow
-from perdure.core.codec import decode, encode
+from perdure.core.checkpoint import CheckpointMark, CheckpointQuery, CheckpointRow, metadata_in
+from perdure.core.codec import encode
 from perdure.core.document import Document
 from perdure.core.entries import EntryKind
 from perdure.core.errors import NotFoundError, VersionConflictError
@@ -232,7 +232,7 @@ class Keeper:
         return Found(
             place=Place(place.thread, place.ns, id),
             checkpoint=checkpoint,
-            metadata=decode(row.mark.metadata),
+            metadata=metadata_in(row.mark.metadata),
             parent=parent,
             writes=await self._writes(key, id, values),
         )
@@ -250,7 +250,7 @@ class Keeper:
     async def newest(self, key: ThreadKey) -> dict[str, Any] | None:
         """The metadata of the newest checkpoint of a thread; None when there is none."""
         row = await self._find(key, None)
-        return None if row is None else decode(row.mark.metadata)
+        return None if row is None else metadata_in(row.mark.metadata)
 
     async def _find(self, key: ThreadKey, checkpoint: str | None) -> CheckpointRow | None:
         """The line of a checkpoint; without an id that of the newest one that no branch left behind."""

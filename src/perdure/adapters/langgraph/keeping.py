@@ -19,7 +19,7 @@ from perdure.adapters.langgraph.theirs import Pending, Theirs
 from perdure.adapters.langgraph.types import Opaque
 from perdure.checkpoints.heads import Head
 from perdure.checkpoints.restoring import Restorer
-from perdure.core.checkpoint import CheckpointQuery
+from perdure.core.checkpoint import CheckpointQuery, metadata_in
 from perdure.core.codec import decode, encode
 from perdure.core.errors import UnsupportedValueError
 from perdure.core.ports import Silence
@@ -230,7 +230,7 @@ async def _caught_up(keeper: Keeper, place: Place, head: Head | None) -> Head:
 async def _metadata(keeper: Keeper, place: Place) -> dict[str, Any] | None:
     query = CheckpointQuery(kind=KIND, limit=1, id=point_id(place.checkpoint or ""))
     rows = await keeper.parts.storage.checkpoints(keeper.key(place), query)
-    return decode(rows[0].mark.metadata) if rows else None
+    return metadata_in(rows[0].mark.metadata) if rows else None
 
 
 async def _write(keeper: Keeper, place: Place, calls: list[writes.Written]) -> int:

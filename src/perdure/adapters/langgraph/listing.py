@@ -13,8 +13,7 @@ from perdure.adapters.langgraph.layout import Values, checkpoint_in
 from perdure.adapters.langgraph.places import KIND, Place, checkpoint_id, thread_in
 from perdure.core.alike import Alike
 from perdure.core.calls import told
-from perdure.core.checkpoint import CheckpointQuery, CheckpointRow
-from perdure.core.codec import decode
+from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, metadata_in
 from perdure.core.identity import ThreadKey
 from perdure.core.threads import ThreadQuery, ThreadRow
 
@@ -135,7 +134,7 @@ def _found(line: Line, state: dict[str, Any], calls: list[writes.Written], wante
     return Found(
         place=line.place,
         checkpoint=checkpoint,
-        metadata=decode(line.row.mark.metadata),
+        metadata=metadata_in(line.row.mark.metadata),
         parent=parent,
         writes=[(task, name, wanted.values.given(value)) for task, name, value in writes.merged(calls)],
     )

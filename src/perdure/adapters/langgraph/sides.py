@@ -11,6 +11,8 @@ from perdure import sync
 from perdure.app.parts import Parts
 from perdure.app.store import Perdure, parts_of
 from perdure.core.errors import InvalidInputError
+from perdure.storage.bounded import BoundedStorage
+from perdure.storage.contract import Storage
 from perdure.storage.drive import drive
 from perdure.storage.memory import MemoryStorage
 from perdure.sync.store import inside
@@ -74,7 +76,7 @@ class Sides(Generic[K]):
 
     def _on_loop(self, keeper: K, work: Callable[[K], Coroutine[Any, Any, T]]) -> T:
         """A synchronous call on a store for asynchronous code: it is done where that code runs."""
-        if isinstance(keeper.parts.storage, MemoryStorage):
+        if _is_memory(keeper.parts.storage):
             return drive(work(keeper))
         if self._loop is None or not self._loop.is_running() or self._loop is _running():
             other = f"use ainvoke, or make it with {self._name}.open(url)"
@@ -95,7 +97,7 @@ class Sides(Generic[K]):
     async def _in_thread(self, work: Callable[[K], Coroutine[Any, Any, T]]) -> T:
         keeper, store = self._for_sync()
         drive_in_turn = inside(store)[1]
-        if isinstance(keeper.parts.storage, MemoryStorage):
+        if _is_memory(keeper.parts.storage):
             return drive_in_turn(work(keeper))
         return await asyncio.to_thread(drive_in_turn, work(keeper))
 
@@ -153,3 +155,7 @@ def _running() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
+
+
+def _is_memory(storage: Storage) -> bool:
+    return isinstance(storage, BoundedStorage) and isinstance(storage.inner, MemoryStorage)
