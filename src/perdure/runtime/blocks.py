@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable
 from contextvars import Token
 from typing import Any
 
-from perdure.core.errors import InvalidInputError, LeaseLostError
+from perdure.core.errors import InvalidInputError
 from perdure.core.identity import ThreadKey
 from perdure.runtime import ending
-from perdure.runtime.keeping import Keeper, TaskKeeper
+from perdure.runtime.keeping import Keeper
 from perdure.runtime.opening import Wanted, begin
 from perdure.runtime.run import Run
 from perdure.runtime.runtime import Runtime
@@ -49,10 +49,8 @@ class Block:
             SCOPE.reset(self._token)
         if run is None or keeper is None:
             return isinstance(error, Unwinding)
-        try:
+        async with keeper:
             return await self._ended(run, error)
-        finally:
-            await keeper.stop()
 
     async def _ended(self, run: Run, error: BaseException | None) -> bool:
         if error is None:
@@ -60,19 +58,12 @@ class Block:
         elif isinstance(error, Unwinding):
             await ending.let_go(run, error)
             return True
-        elif run.journal.held.lost is not None:
-            self._raise_lost(run.journal.held.lost, error)
+        elif run.journal.held.lost is not None and not isinstance(error, CancelledError):
+            raise run.journal.held.lost from None
         elif isinstance(error, Exception):
             await ending.fail_here(run, error)
         else:
             await ending.cut_off(run)
+            if isinstance(error, CancelledError):
+                raise error  # the keeper tells whether the loss of the lease caused it
         return False
-
-    def _raise_lost(self, lost: LeaseLostError, error: BaseException) -> None:
-        """A cancellation that was ours becomes the reason for it."""
-        if isinstance(self._keeper, TaskKeeper) and self._keeper.cancelled:
-            task = asyncio.current_task()
-            if task is not None:
-                task.uncancel()
-        if error is not lost:
-            raise lost from None

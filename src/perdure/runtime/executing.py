@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -21,7 +20,6 @@ from perdure.core.errors import (
 from perdure.core.identity import ThreadKey
 from perdure.core.resume import wait_before
 from perdure.runtime import ending
-from perdure.runtime.keeping import TaskKeeper
 from perdure.runtime.opening import Wanted, begin
 from perdure.runtime.options import Retry
 from perdure.runtime.run import Run
@@ -86,8 +84,14 @@ class Executor:
         return run
 
     async def _called(self, run: Run, handler: Handler, retry: Retry) -> None:
-        keeper = self._runtime.keep(run.journal.held)
         token = SCOPE.set(run.scope)
+        try:
+            async with self._runtime.keep(run.journal.held):
+                await self._run_to_end(run, handler, retry)
+        finally:
+            SCOPE.reset(token)
+
+    async def _run_to_end(self, run: Run, handler: Handler, retry: Retry) -> None:
         try:
             value = await self._handled(handler, run)
             run.result = await ending.finish(run, value)
@@ -97,15 +101,9 @@ class Executor:
         except Exception as exc:
             await self._failed(run, exc, retry)
             raise
-        except BaseException as exc:
-            if isinstance(exc, asyncio.CancelledError) and run.journal.held.lost is not None:
-                _uncancel(keeper)
-                raise run.journal.held.lost from None
+        except BaseException:
             await ending.cut_off(run)
             raise
-        finally:
-            SCOPE.reset(token)
-            await keeper.stop()
 
     async def _handled(self, handler: Handler, run: Run) -> Any:
         try:
@@ -124,9 +122,3 @@ class Executor:
         hopeless = isinstance(exc, _HOPELESS) or attempt >= retry.attempts or not isinstance(exc, retry.on)
         again_in = None if hopeless else wait_before(attempt, retry.wait, retry.longest)
         await ending.fail(run, exc, attempt, again_in=again_in)
-
-
-def _uncancel(keeper: object) -> None:
-    task = asyncio.current_task()
-    if isinstance(keeper, TaskKeeper) and keeper.cancelled and task is not None:
-        task.uncancel()

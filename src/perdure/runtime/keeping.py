@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 from perdure.core.errors import LeaseLostError, PerdureError
 from perdure.core.ports import Telemetry
@@ -20,9 +20,13 @@ Drive = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
 class Keeper(Protocol):
-    """Renews a lease until it is told to stop."""
+    """Renews a lease from its creation until `async with` is left."""
 
-    async def stop(self) -> None: ...
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 
 class TaskKeeper:
@@ -33,7 +37,8 @@ class TaskKeeper:
         self._held = held
         self._telemetry = telemetry
         self._running = asyncio.current_task()
-        self.cancelled = False
+        self._cancellations = self._running.cancelling() if self._running is not None else 0  # by others, before us
+        self._cancelled = self._stopped = False
         self._task = asyncio.create_task(self._renew(), name=f"perdure lease {held.key.id}")
 
     async def _renew(self) -> None:
@@ -57,14 +62,34 @@ class TaskKeeper:
             self._telemetry.log("warning", _HELD_UP, thread=self._held.key.id, seconds=round(late, 3))
 
     def _cancel(self) -> None:
-        if self._running is not None and not self._running.done():
-            self.cancelled = True
+        if self._running is not None and not self._running.done() and not self._stopped:
+            self._cancelled = True
             self._running.cancel("the lease was lost")
 
-    async def stop(self) -> None:
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop, and raise `LeaseLostError` instead of the cancellation that the loss of the lease caused."""
+        self._stopped = True
         self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._task
+        try:
+            await asyncio.wait([self._task])  # always suspends: a cancellation that is still under way arrives here
+        except asyncio.CancelledError:
+            if not self._take_back():
+                raise
+        else:
+            if self._take_back() and isinstance(error, asyncio.CancelledError) and self._held.lost is not None:
+                raise self._held.lost from None
+
+    def _take_back(self) -> bool:
+        """Undo our cancellation. False where there was none, or where somebody else cancelled the task as well."""
+        if not self._cancelled or self._running is None:
+            return False
+        self._cancelled = False
+        return self._running.uncancel() <= self._cancellations
 
 
 class ThreadKeeper:
@@ -86,5 +111,10 @@ class ThreadKeeper:
             except PerdureError:
                 continue
 
-    async def stop(self) -> None:
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._stopped.set()

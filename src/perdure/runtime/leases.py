@@ -23,6 +23,7 @@ class Held:
         self.owner = owner
         self.ttl = ttl
         self.renewed = 0  # when a write was last asked to renew it
+        self.released = False
         self.lost: LeaseLostError | None = None
 
 
@@ -81,10 +82,15 @@ class Leases:
             await watch.close()
 
     async def renew(self, held: Held) -> None:
-        """Make it last longer; raise `LeaseLostError` when it is another's by now."""
+        """Make it last longer; raise `LeaseLostError` when it is another's by now.
+
+        A renewal that was under way while its own run gave the lease back is no loss.
+        """
         try:
             await self._storage.renew(held.key, held.epoch, until=self.until(), now=self._clock.now())
         except LeaseLostError as exc:
+            if held.released:
+                return
             held.lost = exc
             raise
 
@@ -100,6 +106,7 @@ class Leases:
         """Give it back; one that is another's by now, or whose thread is gone, is left alone."""
         if held.lost is not None:
             return
+        held.released = True
         try:
             await self._storage.release(held.key, held.epoch, wake_at=wake_at)
         except (LeaseLostError, NotFoundError) as exc:

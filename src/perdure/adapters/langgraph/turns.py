@@ -53,11 +53,14 @@ class Turn:
             self._held = await runtime.leases.claim(key, self._wait)
         self._renewing = runtime.keep(self._held)
 
-    async def _give_back(self, keeper: Keeper) -> None:
-        if self._renewing is not None:
-            await self._renewing.stop()
-        if self._held is not None:
+    async def _give_back(self, keeper: Keeper, error: BaseException | None = None) -> None:
+        """Release the lease; the end of the renewals turns a cancellation that its loss caused into that loss."""
+        if self._renewing is None or self._held is None:
+            return
+        try:
             await keeper.parts.running.runtime.leases.release(self._held)
+        finally:
+            await self._renewing.__aexit__(type(error) if error else None, error, None)
 
     def _enter(self) -> None:
         if self._held is not None:
@@ -81,9 +84,9 @@ class Turn:
         self._enter()
         return self
 
-    async def __aexit__(self, *error: Any) -> None:
+    async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self._leave()
-        await self._sides.arun(self._give_back)
+        await self._sides.arun(lambda keeper: self._give_back(keeper, error))
 
 
 async def _made(keeper: Keeper, key: ThreadKey) -> None:
