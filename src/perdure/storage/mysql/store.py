@@ -18,7 +18,7 @@ from perdure.storage.mysql.ports import InPlacePool, LoopPool
 from perdure.storage.mysql.saving import Saving
 from perdure.storage.mysql.transactions import MysqlPort
 from perdure.storage.ports import PollingWatch
-from perdure.storage.sql.retrying import CALL_TIMEOUT, Landed, Retrying, check_call_timeout
+from perdure.storage.sql.retrying import CALL_TIMEOUT, Landed, check_call_timeout
 from perdure.storage.sql.rows import StoredThread
 from perdure.storage.sql.schema import STEPS, SchemaStep
 from perdure.storage.sql.statements import Statements
@@ -81,9 +81,8 @@ class MysqlStorage(SqlStorage):
 
     async def setup(self, migrate: Migrate = "auto") -> Schema:
         port = self._port
-        run = self._run if port.reached else Retrying(port, 0)  # a wrong address is told at once
         port.distrust()  # whoever sets up again wants to know what the server says to somebody new
-        found = complete(port.place, await run.read(self._layout.found, alone=True), self._steps, migrate)
+        found = complete(port.place, await self._run.read(self._layout.found, alone=True), self._steps, migrate)
         found = found or usable(port.place, await self._run.read(self._layout.upgrade, alone=True), self._steps)
         await self._run.read(self._layout.check_users, alone=True)
         return found

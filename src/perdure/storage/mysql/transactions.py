@@ -95,7 +95,6 @@ class MysqlPort:
     ) -> None:
         self.place = place
         self.sql = sql
-        self.reached = False  # whether the server has ever been there
         self.time = ServerTime()
         self._pool = pool
         self._server_time = server_time
@@ -169,7 +168,6 @@ class MysqlPort:
         check_usable(self.place, self._pid, self._closed)
         with Asking(self._baton, self._outage):
             wire = await self._pool.take()
-            self.reached = True
             try:
                 return await use(wire)
             except Exception as exc:

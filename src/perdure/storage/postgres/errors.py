@@ -48,6 +48,12 @@ _BY_STATE: dict[str, type[PerdureError]] = {
 # Two made the same thing at once: the second finds it when it looks again.
 _RACES = ("thread_name_key_key", "thread_uid_key", "entry_key", "entry_pkey", "meta_pkey", "blob_scope_digest_key")
 UNPREPARED = ("26000", "42P05")  # what a pooler in transaction mode makes of prepared statements
+# What a server says to those whom it will never let in. libpq gives no code for it; a server that speaks another
+# language is asked again, as one that starts.
+_REFUSALS = (
+    *("authentication failed", "no password supplied", "does not exist", "not permitted to log in"),
+    *("pg_hba.conf", "does not support SSL", "certificate", "permission denied"),
+)
 # What reading a row raises when its columns hold something else than they should.
 _UNREADABLE = (KeyError, AttributeError, TypeError, ValueError, OverflowError, msgspec.MsgspecError)
 
@@ -78,6 +84,11 @@ def _of_driver(place: str, exc: BaseException) -> PerdureError:
         return TryAgain(place, reason)
     known = next((_BY_STATE[state[:size]] for size in (5, 3, 2) if state[:size] in _BY_STATE), StorageIOError)
     return InvalidInputError(reason) if known is InvalidInputError else _raised(known, place, reason)
+
+
+def refuses_login(exc: BaseException) -> bool:
+    """Whether a server that is up answered that it lets us in neither now nor later: waiting for it is in vain."""
+    return is_of_driver(exc) and sqlstate(exc) is None and any(each in str(exc) for each in _REFUSALS)
 
 
 def words(exc: BaseException) -> str:

@@ -22,7 +22,7 @@ from perdure.storage.postgres.snapshots import Snapshots
 from perdure.storage.postgres.transactions import PostgresPort
 from perdure.storage.postgres.watching import Announcer, Listening
 from perdure.storage.sql import setup
-from perdure.storage.sql.retrying import Landed, Retrying
+from perdure.storage.sql.retrying import Landed
 from perdure.storage.sql.rows import Row, StoredThread
 from perdure.storage.sql.schema import STEPS, SchemaStep, run_step
 from perdure.storage.sql.statements import Statements
@@ -67,8 +67,7 @@ class PostgresStorage(SqlStorage):
 
     async def setup(self, migrate: Migrate = "auto") -> Schema:
         place = self._port.place
-        run = self._run if self._port.reached else Retrying(self._port, 0)  # a wrong address is told at once
-        found = complete(place, await run.read(setup.schema_of), self._steps, migrate)
+        found = complete(place, await self._run.read(setup.schema_of), self._steps, migrate)
         found = found or usable(place, await self._run.write(self._upgrade), self._steps)
         await self._run.read(self._check_users, alone=True)
         return found

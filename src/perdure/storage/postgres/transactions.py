@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from perdure.core.errors import StorageError
+from perdure.core.errors import StorageError, StorageUnavailableError
 from perdure.core.ports import Telemetry
 from perdure.storage.baton import Baton
 from perdure.storage.ports import check_usable
-from perdure.storage.postgres.errors import UNPREPARED, is_of_driver, sqlstate, translated, words
+from perdure.storage.postgres.errors import UNPREPARED, is_of_driver, refuses_login, sqlstate, translated, words
 from perdure.storage.postgres.options import Options
 from perdure.storage.postgres.ports import Pool
 from perdure.storage.postgres.saving import SERVER_NOW
@@ -62,7 +62,7 @@ class PostgresPort:
     ) -> None:
         self.place = place
         self.sql = sql
-        self.reached = False  # whether the server has ever been there
+        self._reached = False  # whether the server has ever been there
         self.time = ServerTime() if options.server_time else None
         self._pool = pool
         self._options = options
@@ -133,7 +133,7 @@ class PostgresPort:
         with Asking(self._baton, self._outage):
             wire = self._pool.at_hand() or await self._get()
             self._lent_now += 1
-            self.reached = True
+            self._reached = True
             try:
                 return await use(wire)
             except Exception as exc:
@@ -177,6 +177,8 @@ class PostgresPort:
                 return await self._pool.get(max(left, 0.01))
             except Exception as exc:
                 check_usable(self.place, self._pid, self._closed)
+                if not self._reached and refuses_login(exc):  # later on, a password may just be rotating
+                    raise StorageUnavailableError(self.place, words(exc)) from exc
                 if type(exc).__name__ not in ("PoolTimeout", "TimeoutError"):
                     raise self._told(exc) from exc
                 if left <= 0 or not self._lent_now:
