@@ -34,7 +34,7 @@ class StorageOptions(TypedDict, total=False):
     pool_timeout: float  # servers: seconds to wait for a free connection (30)
     password: Callable[[], str] | Callable[[], Awaitable[str]] | None  # servers: asked for every new connection
     prepare: bool  # PostgreSQL: False for a pooler that does not know prepared statements (True)
-    retry_seconds: float  # servers: how long a call waits for a server that went away (10)
+    retry_seconds: float  # servers: how long a call waits for a server that went away, or that still starts (10)
     call_timeout: float | None  # servers: seconds until a call that got no answer is given up, None for ever (30)
 
 
