@@ -88,7 +88,8 @@ class Running(Deciding):
 
         A new `input` takes the place of the old one. With `changed="accept"`, code that asks for something else than
         the log recorded is let. With `take_over`, the run is taken from an owner that seems alive. What the handler
-        raises is recorded, and raised. Raises `NotFoundError`, `LeaseHeldError`, `HandlerMissingError`.
+        raises is recorded, and raised. A run that somebody else works on is waited for, as long as a lease lasts; if
+        it ends meanwhile, its result is returned. Raises `NotFoundError`, `LeaseHeldError`, `HandlerMissingError`.
         """
         from perdure.runtime.opening import Wanted, accepts
 
@@ -98,7 +99,7 @@ class Running(Deciding):
         if take_over:
             await running.take_away(key)
         given = running.encoded(input)
-        ask = Wanted(only_resume=True, input=given, given=given is not None, accept=accept)
+        ask = Wanted(only_resume=True, joins=True, input=given, given=given is not None, accept=accept)
         run = await running.executor.run(key, ask, running.runtime.leases.ttl)
         return await running.info(key, self._parts.users.shown, run.id)
 

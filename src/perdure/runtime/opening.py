@@ -15,7 +15,18 @@ from perdure.core.errors import InvalidInputError, KeyReusedError, NotFoundError
 from perdure.core.identity import ThreadKey
 from perdure.core.payload import encode_body
 from perdure.core.resume import Next, Unfinished, attempt_after, next_step
-from perdure.core.runs import CANCELLED, RUNNING, Current, Ended, Resumed, Started, end_key, input_key, run_key
+from perdure.core.runs import (
+    CANCELLED,
+    FINISHED,
+    RUNNING,
+    Current,
+    Ended,
+    Resumed,
+    Started,
+    end_key,
+    input_key,
+    run_key,
+)
 from perdure.core.threads import ThreadPatch, ThreadRow
 from perdure.runtime.journal import Journal
 from perdure.runtime.leases import Held
@@ -42,6 +53,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     rerun: str | None = None
     effects: str = ""
     only_resume: bool = False  # nothing is started
+    joins: bool = False  # of a run that another owner ends meanwhile, the result is read off the log
 
 
 def wanted(key: str | None, input: Any, unfinished: str, changed: str, actor: str | None, patch: ThreadPatch) -> Wanted:
@@ -72,13 +84,19 @@ async def begin(runtime: Runtime, key: ThreadKey, ask: Wanted, wait: float) -> R
         made = await _make(runtime, key, ask)
     held = await runtime.leases.claim(key, wait, row.lease_owner if row else None)
     try:
-        return await _taken_up(runtime, held, ask, made, died=row is not None and row.lease_owner is not None)
+        died = row is not None and row.lease_owner is not None
+        return await _taken_up(runtime, held, ask, made, died=died, joined=_unfinished(row) if ask.joins else 0)
     except NotFoundError:
         await runtime.leases.release(held)
         raise
     except BaseException:
         await runtime.leases.release(held, _looked_at(runtime, row))
         raise
+
+
+def _unfinished(row: ThreadRow | None) -> int:
+    """Where the run begins that goes on in a thread; 0 for none."""
+    return 0 if row is None or row.status in (FINISHED, CANCELLED) else row.run
 
 
 def _looked_at(runtime: Runtime, row: ThreadRow | None) -> int | None:
@@ -119,7 +137,9 @@ async def _make(runtime: Runtime, key: ThreadKey, ask: Wanted) -> str | None:
     return started.run
 
 
-async def _taken_up(runtime: Runtime, held: Held, ask: Wanted, made: str | None, *, died: bool) -> Run:
+async def _taken_up(
+    runtime: Runtime, held: Held, ask: Wanted, made: str | None, *, died: bool, joined: int = 0
+) -> Run:  # fmt: skip
     row = await runtime.storage.thread(held.key)
     if row is None:
         raise NotFoundError(f"thread {held.key.id!r}")
@@ -127,9 +147,10 @@ async def _taken_up(runtime: Runtime, held: Held, ask: Wanted, made: str | None,
     named = await runtime.standing.named(held.key, ask.key) if ask.key is not None else None
     if named is not None:
         await _check_key(runtime, row, named, ask)
-    if named is not None and named.is_over:  # while we waited for its owner
+    ended = newest if newest is not None and newest.version == joined and ask.input is None else named
+    if ended is not None and ended.is_over:  # while we waited for its owner
         await runtime.leases.release(held)
-        return _read_off(runtime, named, row, ask)
+        return _read_off(runtime, ended, row, ask)
     fits = newest is not None and not newest.is_over and await _was_given(runtime, row, newest, ask)
     given = None if fits else ask.input
     if newest is not None and newest.started.run == made:
