@@ -268,3 +268,10 @@ def test_a_run_that_lost_its_lease_is_told_at_its_next_call(store: Any, clock: M
 
     with pytest.raises(LeaseLostError):
         block(store, code)
+
+
+def test_a_handler_that_can_only_be_awaited_is_refused(store: Any) -> None:
+    async def awaited(run: Any) -> None: ...
+
+    with pytest.raises(InvalidInputError, match=r"handler 'work' is asynchronous"):
+        store.handler("work")(awaited)

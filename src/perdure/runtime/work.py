@@ -22,6 +22,19 @@ from perdure.storage.ports import pause_in_place, pause_on_loop
 Job = Callable[[], Any]
 
 
+class OnlyAwaitableError(InvalidInputError):
+    """A synchronous run was given a function whose result has to be awaited: nothing of it ran."""
+
+
+def check_plain(function: Callable[..., Any], what: str) -> None:
+    """Raise for a function that synchronous code cannot call."""
+    if is_async(function):
+        raise OnlyAwaitableError(
+            f"{what} is asynchronous, and synchronous code cannot await it: make it a plain function, or use "
+            "perdure.Perdure"
+        )
+
+
 class Work(Protocol):
     """Calls functions, waits, and keeps leases meanwhile."""
 
@@ -130,7 +143,7 @@ class InPlace:
         if inspect.isawaitable(made):
             if isinstance(made, Coroutine):
                 made.close()
-            raise InvalidInputError("a synchronous run calls plain functions; use perdure.Perdure for async ones")
+            raise OnlyAwaitableError("a synchronous run calls plain functions; use perdure.Perdure for async ones")
         return made
 
     async def pause(self, seconds: float) -> None:

@@ -72,15 +72,18 @@ class Agents(Running):
     ) -> Agent:
         """Register an agent: a model that may call plain functions until it has an answer. See `perdure.Perdure.agent`.
 
-        The model needs a method `reply_now`; `ScriptedModel` and `OpenAICompatible` have one.
+        The model needs a method `reply_now`; `ScriptedModel` and `OpenAICompatible` have one. Raises
+        `InvalidInputError` for a model or a tool that can only be awaited.
         """
         from perdure.app.agent import Agent as AsyncAgent
         from perdure.app.agent import spec_of
         from perdure.app.store import parts_of
+        from perdure.runtime.agents.loop import check_in_place
 
         spec = spec_of(
             name, model=model, tools=tools, instructions=instructions, max_turns=max_turns, timeout=None,
             settings=settings,
         )  # fmt: skip
+        check_in_place(spec)
         face = lambda run: Run(run, self._run)  # noqa: E731
         return Agent(AsyncAgent(self._store, parts_of(self._store), spec, retry, face), self._run)

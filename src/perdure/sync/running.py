@@ -54,7 +54,10 @@ class Running:
     def handler(self, name: str, *, retry: Retry | int | None = None) -> Callable[[H], H]:
         """Register a plain function as the handler of a name: `@store.handler("release")`."""
 
+        from perdure.runtime.work import check_plain
+
         def register(function: H) -> H:
+            check_plain(function, f"handler {name!r}")
             self._store.handler(name, retry=retry)(lambda run: function(Run(run, self._run)))
             return function
 

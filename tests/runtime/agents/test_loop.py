@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Iterator
 from datetime import date
 from pathlib import Path
@@ -46,6 +47,13 @@ async def refund(amount: int) -> str:
 def send(to: str) -> str:
     RAN.append(("send", to))
     return "sent"
+
+
+class AwaitedTool:
+    """An object to call, and to await."""
+
+    async def __call__(self, city: str) -> str:
+        return city
 
 
 @pytest.fixture(autouse=True)
@@ -435,7 +443,25 @@ def test_a_model_that_can_only_be_awaited_is_refused_in_synchronous_code(in_plac
             return Reply(text="x")
 
     with pytest.raises(InvalidInputError, match="reply_now"):
-        in_place.agent("helper", model=Awaited()).run("go", thread="t")
+        in_place.agent("helper", model=Awaited())
+
+
+@pytest.mark.parametrize("function", [look, look.function, functools.partial(look.function), AwaitedTool()])
+def test_a_tool_that_can_only_be_awaited_is_refused_in_synchronous_code(in_place: Any, function: Any) -> None:
+    with pytest.raises(InvalidInputError, match=r"tool '\w+' is asynchronous.*plain function"):
+        in_place.agent("helper", model=ScriptedModel(["x"]), tools=[function])
+    assert in_place._store._parts.running.handlers.names == []
+
+
+def test_a_tool_whose_result_turns_out_to_be_awaitable_fails_the_run(in_place: Any) -> None:
+    def sly(city: str) -> Any:
+        return look.function(city)
+
+    model = ScriptedModel([("sly", {"city": "Rome"}), "never asked"])
+    one = in_place.agent("helper", model=model, tools=[sly])
+    with pytest.raises(InvalidInputError, match="plain functions"):
+        one.run("go", thread="t")
+    assert (in_place.runs()[0].status, RAN) == ("failed", [])
 
 
 async def test_pruning_while_somebody_decides_takes_nothing_from_the_run(store: Any) -> None:

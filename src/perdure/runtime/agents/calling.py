@@ -27,7 +27,7 @@ from perdure.runtime.calling import KEY, Asked, Unverified, outcome_of_tool
 from perdure.runtime.scope import SCOPE, Scope
 from perdure.runtime.unkept import Unkept
 from perdure.runtime.unwinding import Unwinding, sorted_out
-from perdure.runtime.work import in_thread, is_async
+from perdure.runtime.work import OnlyAwaitableError, in_thread, is_async
 
 if TYPE_CHECKING:
     from perdure.runtime.agents.tool import Tool
@@ -168,7 +168,7 @@ def _none_raised(ended: Sequence[Any]) -> list[Message]:
 
 def _is_ours(run: Run, exc: Exception) -> bool:
     """Whether the run cannot go on; what a tool raised is told to the model."""
-    if run.journal.held.lost is not None or isinstance(exc, StorageError):
+    if run.journal.held.lost is not None or isinstance(exc, (StorageError, OnlyAwaitableError)):
         return True
     return isinstance(exc, RunError) and not isinstance(exc, StepFailedError)
 

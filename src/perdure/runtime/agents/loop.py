@@ -18,6 +18,7 @@ from perdure.runtime.models import Question, ask_model
 from perdure.runtime.run import Run
 from perdure.runtime.streaming import came_to_its_end
 from perdure.runtime.triggering import tooled, turned
+from perdure.runtime.work import check_plain
 
 MODEL = "model"  # what its calls are called in the log
 
@@ -37,6 +38,19 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     def schemas(self) -> list[ToolSchema]:
         """The tools as the model is told of them."""
         return [tool.schema for tool in self.tools.values()]
+
+
+def check_in_place(spec: AgentSpec) -> None:
+    """Raise `InvalidInputError` for an agent that synchronous code cannot run."""
+    for tool in spec.tools.values():
+        check_plain(tool.function, f"tool {tool.name!r}")
+    if not callable(getattr(spec.model, "reply_now", None)):
+        raise only_awaited(spec.model)
+
+
+def only_awaited(model: Model) -> InvalidInputError:
+    """A model that synchronous code cannot ask."""
+    return InvalidInputError(f"{model!r} can only be awaited; use perdure.Perdure, or give it a method reply_now")
 
 
 def prompt_of(input: Any) -> Any:
@@ -139,9 +153,7 @@ class _Answer:
     def _in_place(self, messages: Sequence[Said]) -> dict[str, Any]:
         now = getattr(self._spec.model, "reply_now", None)
         if now is None:
-            raise InvalidInputError(
-                f"{self._spec.model!r} can only be awaited; use perdure.Perdure, or give it a method reply_now"
-            )
+            raise only_awaited(self._spec.model)
         return self._message(now(messages, **self._given()))
 
     async def _streamed(self, messages: Sequence[Said]) -> dict[str, Any]:
