@@ -131,7 +131,7 @@ async def _expiry(run: Run, place: str, opened: Opened) -> Entry | None:
 
 
 async def _open(run: Run, call: Call, question: Question) -> Opened:
-    """The question, the status and a checkpoint of the state, where there is one, in one write."""
+    """The question, the status and a checkpoint, in one write."""
     if run.over:
         raise RunFinishedError(run.id, f"pause {question.name!r}")
     journal, place = run.journal, shown(call.id)

@@ -59,12 +59,13 @@ class Triggering:
     def mark(self, moment: Moment, about: str = "", *, stateful: bool = False) -> CheckpointMark | None:
         """The checkpoint to save now; None when none is wanted, or there is no state that it could be a point of.
 
-        A write that is `stateful` brings the state itself.
+        A write that is `stateful` brings the state itself. A pause is a point that people come back to, also before
+        there is a state.
         """
         run = self._run
         since = timedelta(microseconds=max(0, run.runtime.clock.now() - self._last))
         trigger = trigger_of(run.runtime.triggers, moment, self.turns, since)
-        if trigger is None or not (stateful or run.journal.state_version):
+        if trigger is None or not (stateful or run.journal.state_version or moment is Moment.PAUSE):
             return None
         metadata = {"trigger": trigger, "turn": self.turns, "run": run.id}
         return CheckpointMark(
