@@ -112,7 +112,7 @@ async def test_every_key_in_redis_expires_and_names_its_thread(postgres: str, ow
 async def test_redis_dies_and_comes_back_and_nobody_notices(
     postgres: str, own_redis: RedisServer, tmp_path: Path
 ) -> None:
-    """S2.10, S2.32, S2.52: no error, and nothing old is read; also with what an old dump brings back."""
+    """S2.32, S2.52: no error, and nothing old is read; also with what an old dump brings back."""
     url = f"redis://127.0.0.1:{own_redis.port}?{PATIENT}"
     turns = 0
 

@@ -59,7 +59,7 @@ async def all_at_once(face: Face) -> list[int]:
 
 
 async def test_twenty_writers_lose_nothing(writing: Face) -> None:
-    """S2.40, S2.41, S2.59: by tasks and by threads; conflicts are told, and order is that of the log."""
+    """S2.40, S2.41: by tasks and by threads; conflicts are told, and order is that of the log."""
     await writing.put_state(ALICE, AgentState())
     lost = await all_at_once(writing)
     assert sum(lost) > 0

@@ -192,8 +192,7 @@ async def test_nothing_of_a_paused_run_stays_in_memory(store: Any) -> None:
     assert [each() for each in runs] == [None]
 
 
-async def test_a_pause_survives_a_restart(tmp_path: Path) -> None:
-    """S0.1, S0.2: a workflow is paused, and resumed by another process."""
+async def test_a_pause_survives_a_restart_of_the_store(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
     async with Perdure.open(url) as store:
         await block(store, deploying)

@@ -153,7 +153,7 @@ async def test_write_through(servers: Stage, redis: Redis) -> None:
 
 
 async def test_expiry_and_eviction(servers: Stage, redis: Redis) -> None:
-    """S2.14, S2.34, S2.54: settings that are left out come from the environment."""
+    """S2.14, S2.54: settings that are left out come from the environment."""
     made = (await servers.play("Cache Invalidation and Expiration"))["checkpointer"]
     for number in range(3):
         await made.aput_state({**ALICE, "thread_id": f"t{number}"}, AgentState())
@@ -286,7 +286,7 @@ async def test_resuming_or_starting_fresh(stage: Stage, capsys: pytest.CaptureFi
 
 
 async def test_warming(servers: Stage, redis: Redis) -> None:
-    """S2.50: the three newest threads of each user, by the page's loop or in one call."""
+    """The three newest threads of each user, by the page's loop or in one call; the process knows none."""
     for number in range(4):
         await servers.checkpointer.aput_state({"thread_id": f"t{number}", "user_id": "alice"}, AgentState())
     warm = (await servers.play("Cache Warming Patterns", checkpointer=servers.another()))["warm_cache_for_users"]

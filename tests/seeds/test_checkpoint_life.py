@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from perdure import Perdure, Retention, sync
+from perdure import Perdure, Retention, Triggers, sync
 from perdure.core.errors import NotFoundError
 from perdure.core.retention_policy import SEED_KINDS
 from perdure.testing.clock import ManualClock
@@ -64,8 +65,42 @@ def test_an_agent_is_recovered_by_hand_from_its_newest_routine_point(tmp_path: P
         assert thread.load() == AGENT
 
 
-def test_an_error_leaves_a_recovery_point_that_stays_a_week(tmp_path: Path) -> None:
-    """S3.21: on an exception a recovery checkpoint is made, and the loop goes on."""
+async def test_an_error_in_the_loop_leaves_a_recovery_point_and_the_loop_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """S3.21: the exception and the point are told, and the next cycle follows the last one that was done."""
+    clock, tried = ManualClock(), list[int]()
+
+    def cycle(number: int) -> None:
+        tried.append(number)
+        if tried == [0, 1]:
+            raise ValueError("the mailbox is gone")
+
+    async with Perdure.open(
+        f"sqlite:///{tmp_path}/agents.db", clock=clock, checkpoints=Triggers(strategy="interval")
+    ) as store:
+
+        @store.handler("loop")
+        async def loop(run: Any) -> str:
+            for number in range(3):
+                await run.step("cycle", cycle, number)
+                await run.update(set={"current_task.progress": number})
+            return "done"
+
+        await store.start("loop", thread="loop")
+        (failed,) = await store.recover()
+        thread = store.thread("loop")
+        (point,) = await thread.history(kind="recovery")
+        assert (failed.status, failed.error, point.status) == ("failed", "ValueError: the mailbox is gone", "failed")
+        assert point.note == "failed: ValueError"
+        assert await thread.load(point) == {"current_task": {"progress": 0}}
+        assert "the mailbox is gone" in caplog.text
+        clock.advance(timedelta(seconds=10))
+        assert [each.result for each in await store.recover()] == ["done"]
+        assert (tried, await thread.load()) == ([0, 1, 1, 2], {"current_task": {"progress": 2}})
+
+
+def test_a_recovery_point_stays_a_week(tmp_path: Path) -> None:
     clock = ManualClock()
     with sync.Perdure.open(f"sqlite:///{tmp_path}/agents.db", clock=clock) as store:
         thread = store.thread("loop", agent="agent-3")

@@ -37,13 +37,31 @@ async def test_quick_start(stage: Stage) -> None:
 
 
 def test_every_name_of_the_page_is_exported() -> None:
-    """S1.1, S1.2."""
+    """S1.1."""
     for name in (
         "Checkpoint", "CheckpointManager", "CheckpointStorage", "InMemoryCheckpointStorage", "Message", "Orchestrator",
         "SQLiteCheckpointStorage", "StandardAgent",
     ):  # fmt: skip
         assert getattr(perdure, name).__name__ == name
         assert name in perdure.__all__
+
+
+async def test_checkpoints_serve_debugging_recovery_and_time_travel(tmp_path: Path) -> None:
+    """S1.2: look at what an agent knew, go on after a crash, go back to an earlier point."""
+    async with SQLiteCheckpointStorage(db_path=str(tmp_path / "agents.db")) as storage:
+        manager, agent = CheckpointManager(storage), booking()
+        early = await manager.save(agent)
+        agent.collected_fields["city"] = "Rome"
+        late = await manager.save(agent)
+    async with SQLiteCheckpointStorage(db_path=str(tmp_path / "agents.db")) as storage:  # the process had died
+        manager = CheckpointManager(storage)
+        newest, *_ = await manager.list_by_user(agent.user_id)
+        recovered = await manager.restore(newest.id)
+        assert (newest.id, recovered.collected_fields, await recovered.reply("Book")) == (
+            late, {"city": "Rome"}, "Book: Rome",
+        )  # fmt: skip
+        assert "Rome" in str(await manager.compare(early, late))
+        assert (await manager.restore(early)).collected_fields == {"city": "Paris"}
 
 
 def test_everything_that_touches_a_storage_is_asynchronous() -> None:

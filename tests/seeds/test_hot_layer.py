@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from urllib.parse import urlsplit
 
 import pytest
@@ -12,7 +11,6 @@ from perdure.sync import Perdure
 from perdure.testing.proxy import FaultProxy
 from perdure.testing.servers import RedisServer
 from tests.seeds.places import IMPATIENT, PATIENT, locked, threads_in
-from tests.seeds.promises import ROOT
 from tests.storage.hot import HIT, MISS, Heard
 
 STATE = {"messages": [{"role": "user", "content": "hi"}], "city": "Paris"}
@@ -93,8 +91,7 @@ def test_a_save_is_in_redis_at_once_and_in_postgresql_for_good(postgres: str, ho
             assert cold.thread("t").load() == STATE
 
 
-def test_an_idle_thread_expires_while_an_active_one_stays_hot(postgres: str, hot: str, redis: Redis) -> None:
-    """S2.34."""
+def test_an_idle_thread_expires_while_one_that_is_written_stays_hot(postgres: str, hot: str, redis: Redis) -> None:
     with Perdure.open(postgres, hot=hot, cache_ttl=1) as store:
         store.thread("idle").save(STATE)
         active = store.thread("active")
@@ -178,11 +175,3 @@ def test_a_caller_goes_from_cache_to_database_to_a_fresh_state(postgres: str, re
             proxy.refuse()
             proxy.cut()
             assert state() == "fresh"
-
-
-def test_hot_and_cold_reads_took_milliseconds_when_they_were_measured() -> None:
-    """S2.10: as `make bench BACKEND=postgres` wrote them down, on a busy machine."""
-    figures = json.loads((ROOT / "benchmarks" / "results" / "postgres.json").read_text())["figures"]
-    (reads,) = (each["seconds"] for each in figures if each["figure"] == "hot read ÷ cold read, a thread of 100")
-    assert reads["hot"]["median"] < 0.01
-    assert reads["cold"]["median"] < 0.1

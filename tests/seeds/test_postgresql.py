@@ -72,6 +72,7 @@ def test_a_refused_write_leaves_nothing_and_every_state_can_be_rebuilt(postgres:
             thread.save({"number": number, "text": "x" * 500 * (number % 7)})
         with pytest.raises(VersionConflictError):
             thread.update(set={"number": -1}, append={"list": [1]}, delete=["text"], expected=50)
+        assert [entry.version for entry in thread.entries()] == list(range(1, 101))
     with psycopg.connect(postgres) as database:
         assert database.execute("DELETE FROM perdure.snapshot WHERE base = 0").rowcount > 0
     with Perdure.open(postgres) as store:

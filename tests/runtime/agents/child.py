@@ -1,4 +1,4 @@
-"""A process that has a conversation, and is killed in its third turn: `python -m tests.runtime.agents.child URL PLACE`."""
+"""A process that has a conversation, killed in its third turn: `python -m tests.runtime.agents.child URL WHERE`."""
 
 from __future__ import annotations
 
