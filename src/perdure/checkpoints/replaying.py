@@ -23,6 +23,7 @@ from perdure.core.errors import (
 from perdure.core.fold import SnapshotDamaged, Step, document_of, straddled, whole_of, with_bodies
 from perdure.core.indexing import Standing
 from perdure.core.limits import DecodeLimits
+from perdure.core.ops import weight
 from perdure.core.payload import WholeState
 from perdure.core.pruning import is_blank
 from perdure.core.said import needed
@@ -39,6 +40,7 @@ class Replay:
         self._finder = finder
         self._thread = thread
         self._limits = limits
+        self._unchecked = 0  # bytes that were added since the state was last looked at
         self._document: Document | None = Document()
         self._damaged: set[bytes] = set()  # large values
         self.bad: set[int] = set()  # versions of snapshots that are damaged
@@ -94,10 +96,13 @@ class Replay:
             whole = with_bodies(step, await self._bodies(step.blobs), self._limits)
             if isinstance(whole, WholeState):
                 self._document = document_of(whole, {}, self._limits)
+                self._unchecked = self._document.size
             elif self._document is not None:
                 self._document.fold(whole.ops)
-            if self._document is not None:
-                self._limits.check_size(self._document.size, "the state")
+                self._unchecked += sum(map(weight, whole.ops))
+            if self._document is not None and self._unchecked > self._limits.nodes:
+                self._limits.check_document(self._document, "the state")
+                self._unchecked = 0
         except (DoesNotFit, msgspec.DecodeError, TypeError, RecursionError, ValueDamagedError) as exc:
             self._finder.add(f"entry {version}", f"does not fit the state before it ({exc})", version)
             self._document = None

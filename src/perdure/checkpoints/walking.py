@@ -10,6 +10,7 @@ from perdure.core import fold
 from perdure.core.document import Document
 from perdure.core.errors import DamagedError, NotFoundError
 from perdure.core.identity import ThreadKey
+from perdure.core.ops import weight
 from perdure.core.payload import StateChange, WholeState
 from perdure.core.writes import Restored
 from perdure.storage.contract import Storage
@@ -69,13 +70,16 @@ async def _folded(
     if rest is None:
         return
     changes = _changes(key, head, rest, versions)
-    wanted = set(versions)
+    wanted, added = set(versions), head.document.size
     for entry in rest.entries:
         if entry.version in changes:
             change = changes[entry.version]
             bodies = await restorer.bodies(key, change.blobs)
             fold.apply(key.id, head.document, [entry], [change], bodies, restorer.limits)
-            restorer.limits.check_size(head.document.size, f"the state of thread {key.id!r}")
+            added += sum(map(weight, change.ops)) + sum(map(len, bodies.values()))
+            if added > restorer.limits.nodes:
+                restorer.limits.check_document(head.document, f"the state of thread {key.id!r}")
+                added = 0
         if entry.version in wanted:
             yield entry.version, head.document
 

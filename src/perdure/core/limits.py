@@ -40,7 +40,7 @@ class DecodeLimits(msgspec.Struct, frozen=True):
             return
         self.check_size(size // 2, what)
         try:
-            self.check_nodes(nodes(unsealed(payload), 2 * self.nodes) // 2, what)  # type: ignore[arg-type]
+            self.check_nodes((nodes(unsealed(payload), 2 * self.nodes) + 1) // 2, what)  # type: ignore[arg-type]
         except EnvelopeError:
             return
 

@@ -16,6 +16,7 @@ _FIXED = bytes(
     for head, step in ((head, {0xCA: 5, 0xCB: 9, 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9, 0xD0: 2, 0xD1: 3, 0xD2: 5,
                                0xD3: 9, 0xDC: 3, 0xDD: 5, 0xDE: 3, 0xDF: 5}.get(head, 0)) for head in range(256))
 )  # fmt: skip  # bytes to the next node; 0 where a length follows the head
+_DEEPEST = 10_000  # extensions in extensions, which no decoder would follow
 _LENGTHS = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}  # of texts and bytes: how many bytes the length has
 _EXT_LENGTHS = {0xC7: 1, 0xC8: 2, 0xC9: 4}
 _FIXED_EXT = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
@@ -42,7 +43,10 @@ def nodes(body: bytes | bytearray | memoryview | Raw, most: int) -> int:
                 continue
             at, inner = past(data, at, end)
             if inner is not None:
-                parts.append(inner)
+                if len(parts) == _DEEPEST:
+                    return most + 1
+                parts.append((at, end))  # to go on behind it
+                at, end = inner
     return count
 
 
