@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from perdure.core.compression import zstd
 from perdure.core.entries import Entry
-from perdure.core.envelope import DEFLATE, FORMAT, ZSTD, seal, seal_packed, unseal
+from perdure.core.envelope import DEFLATE, FORMAT, ZSTD, claimed, seal, seal_packed, unseal
 from perdure.core.errors import InvalidInputError
 from perdure.core.identity import check_id, check_namespace, check_user
 from perdure.core.limits import DEFAULT_LIMITS, DecodeLimits
@@ -151,9 +151,12 @@ class _Assembled:
         payload = getattr(item, "payload", None) or b""
         if payload[:3] == _DEFLATED:
             raise NotAnExport(self.place, f"has a {type(item).__name__} packed in a way that exports are not")
-        self._limits.check_sealed(payload, f"a {type(item).__name__} of {self.place}")
+        what = f"a {type(item).__name__} of {self.place}"
+        self._limits.check_size(claimed(payload) // 2, what)
         if payload[:3] == _PACKED and not _unpacks(payload, self._allowance):
             raise NotAnExport(self.place, f"has a {type(item).__name__} that unpacks to more than it may")
+        if not isinstance(item, CopiedBlob):  # a large value is one text or bytes, which is checked where it is used
+            self._limits.check_sealed(payload, what)
 
 
 _FIELD_DECODERS = {name: msgspec.msgpack.Decoder(field.type).decode for name, field in _FIELDS.items()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from perdure.core.envelope import claimed
 from perdure.core.limits import DecodeLimits
 
 if TYPE_CHECKING:
@@ -131,4 +132,4 @@ class BoundedStorage:
         return rows
 
     def _blob(self, digest: bytes, payload: bytes) -> None:
-        self.limits.check_sealed(payload, f"large value {digest.hex()[:16]}…")
+        self.limits.check_size(claimed(payload), f"large value {digest.hex()[:16]}…")  # one text or bytes
