@@ -78,7 +78,8 @@ def commands(url: str, pause: str) -> dict[str, list[list[str]]]:
                     ["compare", url, NAME, "no"]],
         "config": [["config", "check", file], ["config", "check", "hostile.yaml"]],
         "copy": [["copy", url, f"file:./copy{NAME[:60]}"], ["copy", url, "memory://", "--thread", NAME]],
-        "decide": [["decide", url, pause, "--approve", "--by", ATTACK], ["decide", url, ATTACK, "--deny", "--by", "x"], ["decide", url, pause],
+        "decide": [["decide", url, pause, "--approve", "--by", ATTACK], ["decide", url, ATTACK, "--deny", "--by", "x"],
+                   ["decide", url, pause],
                    ["decide", url, pause, "--approve", "--by", NAME, "--args", EDITED, "--choice", NAME]],
         "demo": [["demo", "--vs", ATTACK]],
         "export": [["export", url, NAME, file], ["export", url, "nobody" + NAME, file]],
@@ -98,7 +99,8 @@ def commands(url: str, pause: str) -> dict[str, list[list[str]]]:
         "timeline": [["timeline", url, NAME], ["timeline", url, fails], ["timeline", url, asks]],
         "verify": [["verify", url], ["verify", url, NAME, "--restore"]],
         "version": [["version"]],
-        "why": [["why", url, fails], ["why", url, asks], ["why", url, NAME], ["why", url, asks, "--namespace", NAMESPACE]],
+        "why": [["why", url, fails], ["why", url, asks], ["why", url, NAME],
+                ["why", url, asks, "--namespace", NAMESPACE]],
         "worker": [["worker", url, "--handlers", "broken"], ["worker", "--config", file, "--handlers", "json"]],
     }  # fmt: skip
 

@@ -43,8 +43,8 @@ def check_address(url: str) -> None:
         raise InvalidUrlError(url, f"its host or port cannot be read; {_ENCODE}") from None
     if port == 0:
         raise InvalidUrlError(url, "port 0 is no port")
-    if parts.netloc.count("@") > 1 or _UNWRITTEN.search(url):
-        raise InvalidUrlError(url, f"it has a space or a second @; {_ENCODE}")
+    if parts.netloc.count("@") > 1 or "@" in parts.path + parts.fragment or _UNWRITTEN.search(url):
+        raise InvalidUrlError(url, f"it has a space, or an @ too many; {_ENCODE}")
     if _BAD_ESCAPE.search(url):
         raise InvalidUrlError(url, "a % in it is not followed by two hexadecimal digits; write %25 for a % itself")
 

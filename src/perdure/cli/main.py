@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from perdure.cli.output import safe_streams, write_error, write_exception, write_plain
+from perdure.core.addresses import redact_words
 from perdure.core.errors import AmbiguousThreadError, InvalidConfigError, PerdureError
 from perdure.core.extras import missing
 from perdure.core.printable import printable
@@ -81,11 +82,11 @@ def main(arguments: list[str] | None = None) -> None:
         with safe_streams():
             sys.exit(_run(given))
     except AmbiguousThreadError as exc:
-        _fail([f"{exc.who}; say whose: --user NAME, or --user '' for the one that belongs to nobody"])
+        _fail([f"{exc.who}; say whose: --user NAME, or --user '' for the one that belongs to nobody"], given)
     except InvalidConfigError as exc:
-        _fail(exc.problems)
+        _fail(exc.problems, given)
     except PerdureError as exc:
-        _fail([str(exc)])
+        _fail([str(exc)], given)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
@@ -118,9 +119,10 @@ def _missing(exc: ImportError) -> Exception:
     return missing("the command line", "cli") if absent in ("cyclopts", "rich") else exc
 
 
-def _fail(problems: Sequence[str]) -> None:
+def _fail(problems: Sequence[str], given: list[str]) -> None:
     for each in problems:
-        write_error(f"error: {printable(' '.join(each.split()))}")
+        # An address may stand where a file or an id belongs.
+        write_error(f"error: {printable(' '.join(redact_words(each, given).split()))}")
     sys.exit(1)
 
 

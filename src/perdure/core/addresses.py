@@ -17,7 +17,7 @@ _SERVER = re.compile(
     r"""
     (?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,30})://
     (?:(?P<user>[^/?#\s]*)@)?
-    (?P<host>(?:[A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?)
+    (?P<host>(?:[A-Za-z0-9._,-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?)
     (?P<path>/[^?#@:\s]*)?
     (?:\?(?P<query>[^#@\s]*))?
     """,
@@ -42,7 +42,7 @@ def redact_url(url: str) -> str:
     """
     scheme = _SCHEME.match(url)
     if scheme is None:
-        return _HIDDEN if _may_hold_a_password(url) else url
+        return _HIDDEN if may_hold_password(url) else url
     if scheme[1].lower() in _LOCAL:
         return _redacted_path(url, scheme[0])
     parts = _SERVER.fullmatch(url)
@@ -63,7 +63,7 @@ def display_url(url: str) -> str:
 
 def redact_words(text: str, words: Iterable[str]) -> str:
     """A text about words that were typed, without the passwords of those that are addresses."""
-    typed = {part for word in words for part in (word, word.partition("=")[2]) if _may_hold_a_password(part)}
+    typed = {part for word in words for part in (word, word.partition("=")[2]) if may_hold_password(part)}
     for part in sorted(typed, key=len, reverse=True):
         for form in (part, repr(part)[1:-1]):
             text = text.replace(form, redact_url(part))
@@ -75,7 +75,8 @@ def _is_user(parts: re.Match[str]) -> bool:
     return not parts["scheme"].lower().startswith("redis") and _USER.fullmatch(parts["user"]) is not None
 
 
-def _may_hold_a_password(text: str) -> bool:
+def may_hold_password(text: str) -> bool:
+    """Whether a text looks like an address, or like settings of a connection."""
     return "://" in text or _PASSWORD.search(text) is not None
 
 

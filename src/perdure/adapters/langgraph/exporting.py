@@ -26,10 +26,12 @@ from perdure.adapters.langgraph.saver import PerdureSaver
 from perdure.adapters.langgraph.theirs import Source, Spot
 from perdure.adapters.langgraph.types import Opaque
 from perdure.app.parts import Parts
+from perdure.app.servers import check_address
 from perdure.app.store import Perdure
 from perdure.core.codec import decode
 from perdure.core.errors import InvalidInputError, StorageUnavailableError, UnsupportedValueError
 from perdure.storage.permissions import EXPOSED, exposed, make_database
+from perdure.storage.postgres.ports import check_url
 
 Written = list[tuple[str, str, int, str, Any]]  # path, task, index, channel, value
 _APART = ("id", "channel_values")
@@ -90,6 +92,8 @@ def _saver_class(target: str) -> tuple[Any, str]:
     package = "langgraph-checkpoint-postgres" if target.startswith(theirs.POSTGRES) else "langgraph-checkpoint-sqlite"
     try:
         if target.startswith(theirs.POSTGRES):
+            check_address(target)
+            check_url(target)
             from langgraph.checkpoint.postgres import PostgresSaver
 
             return PostgresSaver, target

@@ -26,9 +26,11 @@ from perdure.adapters.langgraph.theirs import (
     named_spots,
 )
 from perdure.adapters.langgraph.types import Opaque
+from perdure.app.servers import check_address
 from perdure.core.addresses import display_url
 from perdure.core.errors import NotAStorageError, StorageUnavailableError
 from perdure.core.extras import check_releases, missing
+from perdure.storage.postgres.ports import check_url
 
 TASKS = "__pregel_tasks"  # the channel of what is sent to tasks of the next step
 _SINCE = 4  # the version of checkpoints that have it among their values
@@ -101,6 +103,8 @@ class PostgresSource:
         except ImportError as exc:
             raise missing("reading PostgreSQL", "postgres") from exc
         check_releases("reading PostgreSQL", "postgres")
+        check_address(url)
+        check_url(url)
         with _said(display_url(url)):
             patience: dict[str, Any] = {} if "connect_timeout" in url else {"connect_timeout": _CONNECT_SECONDS}
             db = psycopg.connect(url, autocommit=True, application_name="perdure import", **patience)

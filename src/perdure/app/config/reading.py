@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from perdure.app.config.places import Page, Place, Placed
 from perdure.app.config.scalars import Unset
 from perdure.app.options import hint
+from perdure.core.addresses import may_hold_password
 from perdure.core.errors import InvalidInputError
 from perdure.storage.permissions import parse_file_mode
 
@@ -131,7 +132,7 @@ class Section:
         value = placed.value
         found = _KINDS.get(type(value), "something else")
         if isinstance(value, str | int | float) and not (
-            placed.is_secret or expected in _UNSHOWN or _is_address(value)
+            placed.is_secret or expected in _UNSHOWN or (isinstance(value, str) and may_hold_password(value))
         ):
             found = f"{'text ' if type(value) is str else ''}{_short(value)}"
         near = hint(value, tuple(choices)) if isinstance(value, str) else ""
@@ -173,10 +174,6 @@ class Section:
 
     def _dotted(self, name: str) -> str:
         return f"{self.name}.{name}" if self.name else name
-
-
-def _is_address(value: object) -> bool:
-    return isinstance(value, str) and ("://" in value or "@" in value)
 
 
 def _is_file_mode(value: object) -> bool:

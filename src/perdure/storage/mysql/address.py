@@ -84,9 +84,8 @@ def _options(url: str, parts: SplitResult) -> dict[str, str]:
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     for name in options:
         if name not in _OPTIONS:
-            # A password that was not encoded may hold a ?: what follows it is no name then.
-            unknown = "an unknown option" if "@" in parts.path + parts.query else f"unknown option {name!r}"
-            raise InvalidUrlError(url, f"{unknown}, known are {', '.join(_OPTIONS)}")
+            # It is not repeated: it may be a part of a password that was not encoded.
+            raise InvalidUrlError(url, f"it has an unknown option, known are {', '.join(_OPTIONS)}")
     mode = options.get("ssl_mode", "disabled")
     if mode not in _SSL_MODES:
         raise InvalidUrlError(url, f"its ssl_mode is none of {', '.join(_SSL_MODES)}")

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
-from perdure.core.errors import InvalidInputError
+from perdure.core.errors import InvalidInputError, InvalidUrlError
 from perdure.core.extras import check_releases, missing
 from perdure.storage.ports import pause_in_place, pause_on_loop
 from perdure.storage.postgres.kept import Kept
@@ -56,6 +56,7 @@ class Pool(Protocol):
 def pool_for(url: str, mode: str, options: Options) -> Pool:
     """The pool that fits the caller; raise for one that cannot serve it."""
     if options.pool is None:
+        check_url(url)
         return InPlacePool(url, options) if mode == "sync" else LoopPool(url, options)
     kind = type(options.pool).__module__.partition(".")[0]
     waits = hasattr(options.pool, "getconn") and inspect.iscoroutinefunction(options.pool.getconn)
@@ -76,6 +77,15 @@ def _asyncpg(options: Options, mode: str) -> Pool:
             'perdure.sync.Perdure.open("postgresql://…") (postgres_dsn= of PgCheckpointer)'
         )
     return AsyncpgPool(options)
+
+
+def check_url(url: str) -> None:
+    """Raise `InvalidUrlError` for an address that libpq cannot read: what it says itself may repeat the password."""
+    psycopg = driver()
+    try:
+        psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.Error:
+        raise InvalidUrlError(url, "the driver cannot read it; percent-encode special characters") from None
 
 
 def connection_options(url: str) -> dict[str, Any]:
