@@ -82,13 +82,13 @@ def secrets() -> list[str]:
     return [f"S3{letters}", f"pw{letters}$&+,;=é{letters[::-1]}", f"x{letters}!*'()"]
 
 
-def addresses(templates: list[str]) -> list[tuple[str, str]]:
+def addresses(templates: list[str], schemes: tuple[str, ...] = ("postgresql", "mysql")) -> list[tuple[str, str]]:
     """Each with its password in it."""
     return [
         (template.format(s=scheme, p=secret, q=quote(secret, safe="")), secret)
         for secret in secrets()
         for template in templates
-        for scheme in (("postgresql", "mysql", "postgres") if "{s}" in template else ("",))
+        for scheme in (schemes if "{s}" in template else ("",))
     ]
 
 
@@ -120,7 +120,7 @@ async def test_errors_about_addresses_hold_no_password(way: str) -> None:
             raised += 1
             text = "".join(traceback.format_exception(exc)) + str(exc) + repr(exc) + repr(vars(exc))
             assert not tells(text, secret), url
-    assert raised > 200
+    assert raised > 150
 
 
 def test_errors_about_the_hot_layer_hold_no_password(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_an_address_is_never_shown_with_its_password() -> None:
 
 
 def test_settings_are_shown_without_passwords() -> None:
-    for url, secret in addresses([*SERVERS, *OTHERS]):
+    for url, secret in addresses([*SERVERS, *OTHERS], ("postgresql",))[: len(SERVERS) + len(OTHERS)]:
         for text in (
             "storage: {sessions: '${URL}'}", "storage: '${URL}'", "storage: {sessions: {url: '${URL}', hot: '${URL}'}}",
             "storage: {sessions: {backend: sqlite, path: ['${URL}']}}", "storage: {sessions: {migrate: '${URL}'}}",
@@ -158,12 +158,12 @@ def test_settings_are_shown_without_passwords() -> None:
 
 def test_no_command_prints_the_password_of_an_address(tmp_path: Path) -> None:
     secret = secrets()[0]
-    urls = [url for url, one in addresses([*SERVERS[:12:3], *SERVERS[12::5], *OTHERS[:3]]) if one == secret]
+    urls = [url for url, one in addresses([*SERVERS[4:20:3], *OTHERS[:3]]) if one == secret]
     (tmp_path / "x.yaml").write_text(f"storage: {{sessions: {{url: {urls[0]!r}, hot: {'redis://u:' + secret}}}}}")
     words = [
         [*name.split(), *(["check"] if name == "config" else []), *more]
         for number, name in enumerate(COMMANDS | OF_TWO_WORDS)
-        for url in (urls[number % len(urls)], urls[0])
+        for url in (urls[number % len(urls)],)
         for more in ([url, "t", "x"], [url, url, url, url, url, url], [f"--config={url}", "t"], [f"--wrong={url}", url],
                      ["--config", "x.yaml", "t"], ["--last", url, url])
     ]  # fmt: skip
