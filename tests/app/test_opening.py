@@ -102,11 +102,14 @@ def test_a_closed_store_says_so_and_closes_twice(tmp_path: Path) -> None:
 
 
 async def test_a_store_nobody_closed_is_closed_with_its_last_reference(tmp_path: Path) -> None:
+    gc.collect()  # what others left in this process
+    before = set(threading.enumerate())
     store = Perdure.open(f"sqlite:///{tmp_path}/x.db")
     await store.thread("t").save({"n": 1})
+    assert [each.name for each in set(threading.enumerate()) - before if each.name.startswith("perdure")]
     del store
     gc.collect()
-    assert not [each for each in threading.enumerate() if each.name.startswith("perdure")]
+    assert not [each for each in set(threading.enumerate()) - before if each.name.startswith("perdure")]
 
 
 def test_threads_share_a_synchronous_store(tmp_path: Path) -> None:

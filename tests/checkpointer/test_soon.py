@@ -158,6 +158,20 @@ for number in range(20):
 """
 
 
+def test_the_thread_of_a_checkpointer_that_nobody_released_ends_with_it(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    checkpointer = SQLiteCheckpointer(tmp_path / "s.db")
+    for each in range(20):
+        checkpointer.put_messages_soon(ALICE, said(str(each)))
+    (serving,) = [each for each in set(threading.enumerate()) - before if each.name == "perdure checkpointer"]
+    del checkpointer
+    while serving.is_alive():  # as long as it writes, what is queued needs the checkpointer
+        gc.collect()
+        serving.join(0.01)
+    with SQLiteCheckpointer(tmp_path / "s.db") as again:
+        assert texts(again.list_messages(ALICE)) == [str(each) for each in range(20)]
+
+
 def test_a_process_that_ends_without_a_release_writes_first(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", ENDS, str(tmp_path / "s.db")], check=True)
     with SQLiteCheckpointer(tmp_path / "s.db") as checkpointer:
