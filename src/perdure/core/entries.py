@@ -45,6 +45,7 @@ class EntryKind(StrEnum):
     THREAD_RENAMED = "thread.renamed"
     THREAD_TAGGED = "thread.tagged"
     THREAD_CHANGED = "thread.changed"
+    THREAD_TRUSTED = "thread.trusted"
     RANGE_PRUNED = "range.pruned"
 
 

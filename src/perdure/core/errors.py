@@ -16,6 +16,7 @@ PerdureError
 │   ├── UnknownTypeError         stored data has a type this process has not registered
 │   └── ValueTooLargeError       a value has more bytes or nodes than may be stored and decoded; the limit is named
 ├── NotFoundError                no such thread, version or checkpoint (or it belongs to another user)
+├── QuarantinedError             an imported thread runs nothing, and no decision counts, until somebody trusts it
 ├── NotAllowedError              this person may not decide about this pause; those who may are named
 ├── AmbiguousThreadError         several users have a thread of this id, and ANY_USER was asked for; name one
 ├── ConflictError                somebody else was there first; nothing was written
@@ -274,8 +275,20 @@ class KeyReusedError(ConflictError):
 class ThreadExistsError(ConflictError):
     """A thread of this id exists already."""
 
+    def __init__(self, thread_id: str, reason: str = "choose another id or delete it first") -> None:
+        super().__init__(f"thread {thread_id!r} exists already; {reason}")
+        self.thread_id = thread_id
+
+
+class QuarantinedError(PerdureError):
+    """An imported thread that nobody has trusted was asked to run something, or a decision was made about it."""
+
     def __init__(self, thread_id: str) -> None:
-        super().__init__(f"thread {thread_id!r} exists already; choose another id or delete it first")
+        super().__init__(
+            f"thread {thread_id!r} was imported and is quarantined: it runs nothing and its decisions do not count. "
+            f"`perdure trust URL {thread_id}` or store.trust({thread_id!r}, by=…, dry_run=True) shows what trusting it "
+            "would set going"
+        )
         self.thread_id = thread_id
 
 

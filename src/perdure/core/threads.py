@@ -36,6 +36,14 @@ class ThreadRow(msgspec.Struct, frozen=True, kw_only=True):
     parent_version: int = 0
     created: int = 0
     updated: int = 0
+    quarantined_at: int | None = None  # since when nothing of it runs or counts; None: it is trusted
+    origin: str | None = None  # SHA-256 of the file it was imported from, in hex; None: it was made here
+    origin_version: int = 0  # its head in that file
+
+    @property
+    def is_quarantined(self) -> bool:
+        """Whether it came from somebody else and nobody has trusted it yet."""
+        return self.quarantined_at is not None
 
 
 class ThreadPatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +57,7 @@ class ThreadPatch(msgspec.Struct, frozen=True, kw_only=True):
     wake_at: int | None = None  # 0 clears it
     attempts: int | None = None
     if_status: str | None = None  # the timer is set only while the thread has this status
+    trusted: bool = False  # the quarantine ends
 
 
 NO_PATCH = ThreadPatch()
@@ -98,6 +107,7 @@ def patched(row: ThreadRow, patch: ThreadPatch) -> ThreadRow:
         status=row.status if patch.status is None else patch.status,
         wake_at=patch.wake_at or None if sets_timer(row, patch) else row.wake_at,
         attempts=row.attempts if patch.attempts is None else patch.attempts,
+        quarantined_at=None if patch.trusted else row.quarantined_at,
     )
 
 
@@ -120,6 +130,8 @@ def listed(row: ThreadRow, query: ThreadQuery) -> bool:
 
 def is_due(row: ThreadRow, now: int) -> bool:
     """Whether somebody should look: a lease ran out, or a timer did and nobody runs the thread."""
+    if row.is_quarantined:
+        return False
     if row.lease_owner is not None:
         return row.lease_until <= now
     return row.wake_at is not None and row.wake_at <= now

@@ -174,6 +174,9 @@ def past(copy: ThreadCopy, uid: str, *, parent_is_free: bool) -> list[ThreadRow]
                 parent_version=low,
                 created=copy.row.created,
                 updated=copy.between(high - 1, high)[0].micros,
+                quarantined_at=copy.row.quarantined_at,
+                origin=copy.row.origin,
+                origin_version=copy.row.origin_version,
             )
         )
     return lines

@@ -24,6 +24,7 @@ from perdure.core.errors import (
 )
 from perdure.core.identity import ThreadKey
 from perdure.core.pruning import Pruning, Record
+from perdure.core.quarantine import check_run, check_write
 from perdure.core.threads import NO_PATCH, Lease, ThreadPatch, ThreadRow, patched
 
 kind_of = attrgetter("kind")
@@ -60,6 +61,7 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
     uid: str | None = None  # the thread the caller knows; None: whichever has the key, made when absent
     expected: int | None = None  # the last version that changed the state, as the caller knows it; None: any
     after_run: int | None = None  # the newest run of the thread (`ThreadRow.run`) as the caller knows it; None: any
+    head: int | None = None  # the newest version, of whatever kind, as the caller knows it; None: any
     epoch: int | None = None  # of the caller's lease; None: outside a run
     renew_until: int = 0  # inside a run: the lease is renewed by the way
     commutes: bool = False  # a state change that is right after any other (append)
@@ -169,6 +171,9 @@ def admit(row: ThreadRow | None, write: Write) -> ThreadRow:
         raise VersionConflictError(write.key.id, write.expected, row.state_version)
     if write.after_run is not None and write.after_run != row.run:
         raise VersionConflictError(write.key.id, write.after_run, row.run)
+    if write.head is not None and write.head != row.head:
+        raise VersionConflictError(write.key.id, write.head, row.head)
+    check_write(row, map(kind_of, write.entries))
     return row
 
 
@@ -180,7 +185,8 @@ def continues(row: ThreadRow, write: Write) -> bool:
     leased = row.lease_owner is not None
     free = not leased if write.epoch is None else leased and write.epoch == row.epoch
     known = write.uid in (None, row.uid) and write.expected in (None, row.state_version)
-    return free and known and write.after_run in (None, row.run) and write.since is None and write.is_plain
+    as_seen = write.after_run in (None, row.run) and write.head in (None, row.head)
+    return free and known and as_seen and write.since is None and write.is_plain and not row.is_quarantined
 
 
 def _admit_new(write: Write) -> ThreadRow:
@@ -345,8 +351,9 @@ WAKING_KINDS = frozenset(
 
 
 def wakes(write: Write) -> bool:
-    """Whether somebody may wait for this write: an answer, a signal, the begin or end of a run, a timer."""
-    return write.patch.wake_at is not None or not WAKING_KINDS.isdisjoint(map(kind_of, write.entries))
+    """Whether somebody may wait for this write: an answer, a signal, the begin or end of a run, a timer, trust."""
+    timer = write.patch.wake_at is not None or write.patch.trusted
+    return timer or not WAKING_KINDS.isdisjoint(map(kind_of, write.entries))
 
 
 def written_together(standing: Iterable[Header]) -> list[Header]:
@@ -359,8 +366,9 @@ def written_together(standing: Iterable[Header]) -> list[Header]:
 def claimed(row: ThreadRow, owner: str, until: int, now: int, take_from: str | None) -> ThreadRow:
     """The row after `owner` claims it; raise `LeaseHeldError` while another lease is live.
 
-    `take_from` names an owner known to be dead, whose lease is taken at once.
+    Raises `QuarantinedError` for a thread that nobody has trusted. `take_from` names an owner known to be dead, whose lease is taken at once.
     """
+    check_run(row)
     held_by = row.lease_owner
     if held_by is not None and row.lease_until > now and held_by != take_from:
         raise LeaseHeldError(row.key.id, held_by)

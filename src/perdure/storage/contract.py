@@ -89,7 +89,8 @@ class Storage(Protocol):
         stands after `since` (or after `expected` when that conflicts) answers `again`; then `core.writes.admit`
         decides: `NotFoundError` (deleted; also when `new_uid` is that of a deleted thread which forks still need, and
         when `back_to` or `names` was pruned), `LeaseLostError`, `LeaseHeldError`, `VersionConflictError` (another
-        thread, state or newest run than the caller knows: of two runs that are started at one moment one stands). With
+        thread, state, head or newest run than the caller knows: of two runs that are started at one moment one stands),
+        `QuarantinedError` (an entry that starts a run or decides about one, in a thread that nobody trusts). With
         `pruning`, `core.pruning.check_current` may raise `PlanOutdatedError`; then its records are put, the payloads
         it names become empty, checkpoint rows and derived snapshots inside its ranges go. Headers, keys and write ids
         stay.
@@ -271,7 +272,7 @@ class Storage(Protocol):
     async def fork(self, source: ThreadKey, version: int, target: ThreadRow) -> ThreadRow:
         """Make `target` (key, uid, name, agent, tags, created) a thread whose history is `source` up to `version`.
 
-        Constant work, nothing is copied. The very same fork again (uid, parent, version) answers as the first time did.
+        Constant work, nothing is copied. It is quarantined if `source` is, and has its origin. The very same fork again (uid, parent, version) answers as the first time did.
         Raises `NotFoundError` (no such thread or version, or its state was pruned), `ThreadExistsError`.
         """
         ...
@@ -282,6 +283,8 @@ class Storage(Protocol):
         Versions, times, write ids, keys and chain digests stay as they are, and so does the uid unless another thread
         has it. The past of a fork is shared with its parent where that is here, with the same past and of the same
         user; otherwise it comes along, and nobody sees it but the fork. The very same copy again changes nothing.
+        The row of the copy says whether the thread is quarantined and where it came from; its past is marked like it,
+        and one that is not quarantined shares no past with a parent that is.
         Raises `EntryDamagedError` and `BlobDamagedError` (the copy fails its digests), `ThreadExistsError` (another
         thread has the key, or neither uid is free), `LeaseHeldError` (one that would grow is being run),
         `NotFoundError` (the thread that the copy is the rest of).
@@ -296,7 +299,10 @@ class Storage(Protocol):
         ...
 
     async def claim(self, key: ThreadKey, owner: str, *, until: int, now: int, take_from: str | None = None) -> Lease:
-        """Give `owner` the lease with the next epoch. Raises `LeaseHeldError`, `NotFoundError`."""
+        """Give `owner` the lease with the next epoch.
+
+        Raises `LeaseHeldError`, `NotFoundError`, `QuarantinedError`.
+        """
         ...
 
     async def renew(self, key: ThreadKey, epoch: int, *, until: int, now: int) -> Lease:
@@ -314,7 +320,7 @@ class Storage(Protocol):
         self, namespace: str, now: int, limit: int = 100, agents: Sequence[str] | None = None, *, ahead: int = 0,
         which: Which = ANY_STATUS,
     ) -> list[ThreadRow]:  # fmt: skip
-        """Threads whose lease ran out or whose timer did, oldest first, found by an index.
+        """Threads whose lease ran out or whose timer did, oldest first, found by an index; no quarantined ones.
 
         With `agents`, only those whose agent is one of these; "" stands for threads without an agent. With `ahead`,
         those too that will be due within so many microseconds. `which` tells them apart by their status:
@@ -336,6 +342,14 @@ class Storage(Protocol):
 
     async def keep(self, name: str, value: bytes) -> bytes:
         """Keep a small value of the storage itself unless there is one of this name; return the one that stands."""
+        ...
+
+    async def kept(self, prefix: str) -> dict[str, bytes]:
+        """The small values whose name begins with exactly this text, by name in order."""
+        ...
+
+    async def discard(self, name: str) -> bool:
+        """Remove a small value; False when there was none of this name."""
         ...
 
     async def compact(self) -> int:

@@ -19,6 +19,7 @@ from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected, Pr
 from perdure.core.ports import Silence, Telemetry
 from perdure.core.pruning import BLANK, Pruning, Record, WholeLog, check_current
 from perdure.core.seams import Rewind, Seams, check_there, within
+from perdure.core.quarantine import shares_past, with_standing_of
 from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Which, is_among, is_due, is_wanted, listed
 from perdure.core.transfer import ThreadCopy
 from perdure.core.writes import (
@@ -377,7 +378,7 @@ class MemoryStorage:
         state = next((entry for entry in self._newest_first(log, version) if entry.changes_state), None)
         mark = next((mark for mark in self._marks(log) if mark.entry <= version), None)
         return msgspec.structs.replace(
-            target,
+            with_standing_of(target, log.row),
             head=version,
             state_version=state.version if state else 0,
             head_digest=last.chain if last else target.head_digest,
@@ -412,7 +413,7 @@ class MemoryStorage:
 
     def _has_past(self, copy: ThreadCopy) -> bool:
         log = self._logs.get(copy.row.parent_uid or "")
-        if log is None or not same_owner(log.row.key, copy.row.key):
+        if log is None or not same_owner(log.row.key, copy.row.key) or not shares_past(log.row, copy.row):
             return False
         if within([record.gone for record in self._all_records(log)], copy.inherited):
             return False
@@ -503,6 +504,14 @@ class MemoryStorage:
     async def keep(self, name: str, value: bytes) -> bytes:
         with self._open():
             return self._kept.setdefault(name, value)
+
+    async def kept(self, prefix: str) -> dict[str, bytes]:
+        with self._open():
+            return {name: value for name, value in sorted(self._kept.items()) if name.startswith(prefix)}
+
+    async def discard(self, name: str) -> bool:
+        with self._open():
+            return self._kept.pop(name, None) is not None
 
     async def compact(self) -> int:
         self._check_open()

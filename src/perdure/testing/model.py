@@ -340,6 +340,8 @@ class Model:
 def _patched(thread: Thread, write: Write, now: int) -> ThreadRow:
     changes = {name: getattr(write.patch, name) for name in write.patch.__struct_fields__}
     changes = {name: value for name, value in changes.items() if value is not None}
+    if changes.pop("trusted"):
+        changes["quarantined_at"] = None
     if changes.pop("if_status", thread.row.status) != thread.row.status:
         changes.pop("wake_at", None)
     if changes.get("wake_at") == 0:

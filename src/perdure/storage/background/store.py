@@ -407,6 +407,12 @@ class BackgroundStorage:
     async def keep(self, name: str, value: bytes) -> bytes:
         return await self._inner.keep(name, value)
 
+    async def kept(self, prefix: str) -> dict[str, bytes]:
+        return await self._inner.kept(prefix)
+
+    async def discard(self, name: str) -> bool:
+        return await self._inner.discard(name)
+
     async def compact(self) -> int:
         await self._wait()
         return await self._inner.compact()

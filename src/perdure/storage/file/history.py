@@ -12,6 +12,7 @@ from perdure.core.checkpoint import CheckpointRow
 from perdure.core.entries import STATE_KINDS
 from perdure.core.errors import EntryDamagedError
 from perdure.core.identity import ThreadKey
+from perdure.core.quarantine import with_standing_of
 from perdure.core.seams import Range, Rewind
 from perdure.core.threads import ThreadRow
 from perdure.storage.file.index import Kept
@@ -76,7 +77,7 @@ class History:
         states = (header.version for header in reversed(past) if header.kind in STATE_KINDS)
         mark = next((row for row in self.checkpoints() if row.entry <= version), None)
         return msgspec.structs.replace(
-            target,
+            with_standing_of(target, self.row),
             head=version,
             state_version=next(states, 0),
             head_digest=past[-1].chain if past else target.head_digest,

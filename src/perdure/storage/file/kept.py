@@ -46,10 +46,34 @@ def _keep(disk: Disk, root: str, name: str, value: bytes) -> bytes:
         return known
 
 
+def kept(disk: Disk, root: str, prefix: str) -> dict[str, bytes]:
+    """The kept of the contract."""
+    folder = join(root, KEPT)
+    names = [name for name in disk.names(folder) if name.endswith(".json")]
+    found = [each for name in names if (each := _file(disk, join(folder, name))) is not None]
+    return {each.name: each.value for each in sorted(found, key=lambda each: each.name) if each.name.startswith(prefix)}
+
+
+def discard(disk: Disk, root: str, name: str) -> bool:
+    """The discard of the contract."""
+    with held(disk, root):
+        path = _path(root, name)
+        if _file(disk, path) is None:
+            return False
+        disk.remove(path)
+        disk.sync_folder(join(root, KEPT))
+        return True
+
+
 def _read(disk: Disk, path: str) -> bytes | None:
+    found = _file(disk, path)
+    return None if found is None else found.value
+
+
+def _file(disk: Disk, path: str) -> KeptFile | None:
     data = files.get(disk, path)
     try:
-        return None if data is None else checked(data, _FILE).value
+        return None if data is None else checked(data, _FILE)
     except CannotReadLine as exc:
         raise StorageDamagedError(path, str(exc)) from exc
 

@@ -59,5 +59,7 @@ def announce(disk: Disk, folder: str, known: LeaseFile, after: ThreadRow) -> Non
 
 
 def due_at(row: ThreadRow) -> int | None:
-    """When somebody should look; None is never."""
+    """When somebody should look; None is never. A sweep does not open a thread that nobody trusts."""
+    if row.is_quarantined:
+        return None
     return row.lease_until if row.lease_owner is not None else row.wake_at

@@ -118,6 +118,9 @@ class Changed(msgspec.Struct, frozen=True, omit_defaults=True):
     parent_version: int | UnsetType = UNSET
     created: int | UnsetType = UNSET
     updated: int | UnsetType = UNSET
+    quarantined_at: int | UnsetType | None = UNSET
+    origin: str | UnsetType | None = UNSET
+    origin_version: int | UnsetType = UNSET
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):

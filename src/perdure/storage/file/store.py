@@ -229,6 +229,12 @@ class FileStorage:
     async def keep(self, name: str, value: bytes) -> bytes:
         return await self._port.run(lambda: kept.keep(self._disk, self._root, name, value))
 
+    async def kept(self, prefix: str) -> dict[str, bytes]:
+        return await self._port.run(lambda: kept.kept(self._disk, self._root, prefix))
+
+    async def discard(self, name: str) -> bool:
+        return await self._port.run(lambda: kept.discard(self._disk, self._root, name))
+
     async def compact(self) -> int:
         return await self._port.run(lambda: compacting.compact(self._logs, self._blobs))
 

@@ -14,6 +14,7 @@ from perdure.core.digest import GENESIS
 from perdure.core.entries import Entry
 from perdure.core.errors import EntryDamagedError
 from perdure.core.identity import ThreadKey, same_owner
+from perdure.core.quarantine import shares_past
 from perdure.core.seams import within
 from perdure.core.threads import ThreadRow
 from perdure.core.transfer import ThreadCopy, born, check, grown, past, standing_until
@@ -100,6 +101,8 @@ def _parent(logs: Logs, copy: ThreadCopy, homes: Mapping[str, str], stack: ExitS
     folder = homes.get(copy.row.parent_uid or "")
     log = stack.enter_context(logs.writing(folder)) if folder is not None else None
     if log is None or log.row.uid != copy.row.parent_uid or not same_owner(log.row.key, copy.row.key):
+        return None
+    if not shares_past(log.row, copy.row):
         return None
     history = ancestry(logs, log, stack)
     pieces = history.headers(copy.inherited - 1, copy.inherited)

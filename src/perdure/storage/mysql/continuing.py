@@ -105,6 +105,7 @@ def _changed(before: ThreadRow, after: ThreadRow) -> dict[str, Any]:
         ("status", before.status, after.status),
         ("name", before.name, after.name),
         ("agent", before.agent, after.agent),
+        ("quarantined_at", before.quarantined_at, after.quarantined_at),
     )
     changed = {column: new for column, old, new in both if new != old}
     if after.tags != before.tags:

@@ -114,6 +114,8 @@ def _patched(patch: ThreadPatch) -> Iterator[Phrase]:
         yield "wake_at = IF(status = ?, ?, wake_at)", (patch.if_status, patch.wake_at or None)
     elif patch.wake_at is not None:
         yield "wake_at = ?", (patch.wake_at or None,)
+    if patch.trusted:
+        yield "quarantined_at = NULL", ()
     for column, value in given.items():
         if value is not None:
             yield f"{column} = ?", (value,)

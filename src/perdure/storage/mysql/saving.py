@@ -17,7 +17,8 @@ from time import monotonic
 
 import msgspec
 
-from perdure.core.writes import Write, accepted, at_moment, checkpoint_row, stamped
+from perdure.core.quarantine import RUN_KINDS
+from perdure.core.writes import Write, accepted, at_moment, checkpoint_row, kind_of, stamped
 from perdure.storage.mysql.literals import spelled
 from perdure.storage.mysql.phrases import MOST, NOW, Phrase, Phrases
 from perdure.storage.mysql.transactions import MysqlPort
@@ -88,6 +89,10 @@ class Saving:
             conditions.append((" AND head_state_version = ?", (write.expected,)))
         if write.after_run is not None:
             conditions.append((" AND run_version = ?", (write.after_run,)))
+        if write.head is not None:
+            conditions.append((" AND head = ?", (write.head,)))
+        if not RUN_KINDS.isdisjoint(map(kind_of, write.entries)):
+            conditions.append((" AND quarantined_at IS NULL", ()))
         text = "".join(text for text, _ in conditions)
         return f"{text})", tuple(value for _, values in conditions for value in values)
 

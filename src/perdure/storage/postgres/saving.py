@@ -117,7 +117,7 @@ class Saving:
         """Whether a write can be made this way: to a thread that is there, a few entries, and nothing besides."""
         usual = write.uid is not None and write.patch is NO_PATCH and not write.blobs and write.is_plain
         kinds = tuple(map(kind_of, write.entries))
-        return usual and write.since is None and write.after_run is None and _is_usual(kinds)
+        return usual and write.since is None and write.after_run is None and write.head is None and _is_usual(kinds)
 
     def fits_known(self, write: Write, known: StoredThread) -> bool:
         """Whether it builds on the line as this process knows it."""

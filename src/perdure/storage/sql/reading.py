@@ -257,3 +257,9 @@ async def sizes(tx: Transaction, key: ThreadKey | None, disk_bytes: int) -> Size
         blob_bytes=blob_bytes,
         disk_bytes=disk_bytes,
     )
+
+
+async def kept(tx: Transaction, prefix: str) -> dict[str, bytes]:
+    """The kept of the contract. There are a handful, and the numbers of the layout beside them."""
+    rows = await tx.rows(tx.sql.META)
+    return {name: bytes.fromhex(value) for name, value in sorted(rows) if name.startswith(prefix)}

@@ -72,6 +72,9 @@ class _Line(msgspec.Struct, array_like=True, gc=False):
     updated: _Moment
     metadata: str | None
     run: int
+    quarantined_at: int | None
+    origin: str | None
+    origin_version: int
 
 
 def thread_of(row: Row) -> StoredThread:
@@ -101,6 +104,9 @@ def thread_of(row: Row) -> StoredThread:
             updated=line.updated,
             metadata=from_json(line.metadata.encode()) if line.metadata else b"",
             run=line.run,
+            quarantined_at=line.quarantined_at,
+            origin=line.origin,
+            origin_version=line.origin_version,
         ),
     )
 
@@ -121,7 +127,7 @@ def thread_values(row: ThreadRow) -> Row:
         row.uid, bytes.fromhex(row.key.digest()), row.key.namespace, row.key.user, row.key.id, row.name, row.agent,
         tags_text(row.tags), row.status, row.head, row.state_version, row.head_digest, row.last_checkpoint, row.epoch,
         row.lease_owner, row.lease_until, row.wake_at, row.attempts, row.parent_uid, row.parent_version, row.created,
-        metadata_text(row.metadata), row.run,
+        metadata_text(row.metadata), row.run, row.quarantined_at, row.origin, row.origin_version,
     )  # fmt: skip
 
 
@@ -129,7 +135,7 @@ def patch_values(number: int, row: ThreadRow) -> Row:
     """The values of PATCH_THREAD."""
     return (
         row.name, row.agent, tags_text(row.tags), row.status, row.epoch, row.lease_owner, row.lease_until, row.wake_at,
-        row.attempts, metadata_text(row.metadata), number,
+        row.attempts, metadata_text(row.metadata), row.quarantined_at, row.origin, row.origin_version, number,
     )  # fmt: skip
 
 

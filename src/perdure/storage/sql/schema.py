@@ -41,6 +41,9 @@ CREATE TABLE {t}thread (
   attempts         {int} NOT NULL,
   parent           {uid},                      -- uid of the thread this one was forked from
   parent_version   {int} NOT NULL,
+  quarantined_at   {int},                      -- since when nothing of it runs, after an import; NULL: it is trusted
+  origin           {text},                     -- SHA-256 of the file it was imported from
+  origin_version   {int} NOT NULL,             -- its head in that file
   created_at       {int} NOT NULL,
   updated_at       {int} NOT NULL{minute}
 ){table}
@@ -169,7 +172,8 @@ _INDEXES = (
     Index("thread_user", "thread ({users})"),
     Index("thread_id", "thread ({ids})"),
     Index("thread_lease", "thread ({leases})", "lease_owner IS NOT NULL"),
-    Index("thread_wake", "thread (namespace, wake_at)", "wake_at IS NOT NULL"),
+    # Quarantined threads are left out by the index: a sweep would pass over them one by one.
+    Index("thread_wake", "thread (namespace, quarantined_at, wake_at)", "wake_at IS NOT NULL"),
     Index("thread_parent", "thread (parent)", "parent IS NOT NULL"),
     Index("entry_key", "entry ({thread_of_entry}, idem_key)", "idem_key IS NOT NULL", unique=True),
     Index("checkpoint_id", "checkpoint (id)"),

@@ -34,7 +34,7 @@ class Statements:
         self.thread_columns = (
             f"row, uid, namespace, {dialect.user_read}, id, name, agent, tags, status, head, head_state_version, "
             "head_digest, last_checkpoint, epoch, lease_owner, lease_until, wake_at, attempts, parent, parent_version, "
-            "created_at, updated_at, metadata, run_version"
+            "created_at, updated_at, metadata, run_version, quarantined_at, origin, origin_version"
         ).replace("row,", '"row",', 1)
         self._mark_columns = (
             'c.id, c.kind, c.status, c.note, c.agent, c.metadata, c.version, c."row" & 4294967295, c.parent, c.at, '
@@ -80,8 +80,8 @@ WHERE namespace = ? AND id = ? AND name_key IS NOT NULL"""
         column, mark = (", updated_minute", ", ?") if self.dialect.keeps_minute else ("", "")
         self.INSERT_THREAD = f"""INSERT INTO {thread} (uid, name_key, namespace, user_id, id, name, agent, tags,
   status, head, head_state_version, head_digest, last_checkpoint, epoch, lease_owner, lease_until, wake_at, attempts,
-  parent, parent_version, created_at, metadata, run_version, updated_at{column})
-VALUES (?, ?, ?, {self.dialect.user_bound}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?{mark})"""
+  parent, parent_version, created_at, metadata, run_version, quarantined_at, origin, origin_version, updated_at{column})
+VALUES (?, ?, ?, {self.dialect.user_bound}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?{mark})"""
         self.THREAD_ROW = f'SELECT "row" FROM {thread} WHERE uid = ?'
 
         # The head moves; nothing else of the line changes.
@@ -94,7 +94,7 @@ WHERE "row" = ?"""
         # Everything of the line that a patch or a lease may change.
         self.PATCH_THREAD = f"""UPDATE {thread}
 SET name = ?, agent = ?, tags = ?, status = ?, epoch = ?, lease_owner = ?, lease_until = ?, wake_at = ?, attempts = ?,
-  metadata = ?
+  metadata = ?, quarantined_at = ?, origin = ?, origin_version = ?
 WHERE "row" = ?"""
 
     @cache  # noqa: B019
@@ -103,11 +103,12 @@ WHERE "row" = ?"""
         thread = self.dialect.table("thread")
         return self.dialect.bound(f"""SELECT {self.thread_columns} FROM (
   SELECT t.*, t.lease_until AS due_at FROM {thread} t
-  WHERE namespace = ? AND lease_owner IS NOT NULL AND lease_until <= ? AND name_key IS NOT NULL{by_lease}
+  WHERE namespace = ? AND lease_owner IS NOT NULL AND lease_until <= ? AND name_key IS NOT NULL
+    AND quarantined_at IS NULL{by_lease}
   UNION ALL
   SELECT t.*, t.wake_at AS due_at FROM {thread} t
-  WHERE namespace = ? AND wake_at IS NOT NULL AND wake_at <= ? AND lease_owner IS NULL AND name_key IS NOT NULL
-    {by_timer}
+  WHERE namespace = ? AND quarantined_at IS NULL AND wake_at IS NOT NULL AND wake_at <= ? AND lease_owner IS NULL
+    AND name_key IS NOT NULL{by_timer}
 ) AS due ORDER BY due_at LIMIT ?""")
 
     @cache  # noqa: B019  # a handful of texts, as many as there are kinds of questions
@@ -309,6 +310,7 @@ WHERE "row" > ? AND "row" < ? AND base = 0"""
         self.META = f"SELECT name, value FROM {meta}"
         self.META_VALUE = f"SELECT value FROM {meta} WHERE name = ?"
         self.KEEP = self.dialect.upsert("meta", "name, value", "name", {})
+        self.DISCARD = f"DELETE FROM {meta} WHERE name = ?"
         self.SET_META = self.dialect.upsert("meta", "name, value", "name", {"value": "{new}"})
         self.HAS_META = self.dialect.has_meta
 

@@ -232,6 +232,12 @@ class SqlStorage(ABC):
     async def keep(self, name: str, value: bytes) -> bytes:
         return await self._run.write(lambda tx: writing.keep(tx, name, value))
 
+    async def kept(self, prefix: str) -> dict[str, bytes]:
+        return await self._run.read(lambda tx: reading.kept(tx, prefix))
+
+    async def discard(self, name: str) -> bool:
+        return await self._run.write(lambda tx: writing.discard(tx, name))
+
     async def compact(self) -> int:
         before = await self._run.patiently(self._port.disk_bytes)
         await self._run.patiently(self._port.compact)

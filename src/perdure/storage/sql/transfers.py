@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from perdure.core.identity import same_owner
+from perdure.core.quarantine import shares_past
 from perdure.core.threads import ThreadRow
 from perdure.core.transfer import ThreadCopy, born, grown, past, standing_until
 from perdure.storage.sql.history import pieces, seams_of, thread
@@ -56,6 +57,8 @@ async def _has_past(tx: Transaction, copy: ThreadCopy) -> bool:
     """Whether the parent is here, of the same user, with the past that the copy has. It cannot be deleted meanwhile."""
     for found in await tx.rows(tx.sql.THREAD_BY_UID_LOCKED, (copy.row.parent_uid,)):
         parent = thread_of(found)
+        if not shares_past(parent.row, copy.row):
+            return False
         if (await seams_of(tx, await pieces(tx, parent, parent.row.head))).is_gone(copy.inherited):
             return False
         for owner, span in await pieces(tx, parent, copy.inherited):

@@ -11,6 +11,7 @@ from perdure.core.entries import Entry
 from perdure.core.errors import NotFoundError
 from perdure.core.forks import same_fork
 from perdure.core.identity import ThreadKey
+from perdure.core.quarantine import with_standing_of
 from perdure.core.seams import PRUNED, check_there
 from perdure.core.threads import ThreadRow
 from perdure.core.transfer import CopiedBlob
@@ -192,7 +193,9 @@ async def fork(tx: Transaction, source: ThreadKey, version: int, target: ThreadR
 
 
 async def _forked(tx: Transaction, parent: StoredThread, version: int, target: ThreadRow) -> ThreadRow:
-    line = msgspec.structs.replace(target, head=version, parent_uid=parent.row.uid, parent_version=version)
+    line = msgspec.structs.replace(
+        with_standing_of(target, parent.row), head=version, parent_uid=parent.row.uid, parent_version=version
+    )
     state_version, checkpoint, chain, at = 0, None, target.head_digest, 0
     for owner, span in reversed(await pieces(tx, parent, version)):
         low, high = owner.place(span.low), owner.place(span.high)
@@ -259,3 +262,8 @@ async def keep(tx: Transaction, name: str, value: bytes) -> bytes:
     """The keep of the contract."""
     await tx.run(tx.sql.KEEP, (name, value.hex()))
     return bytes.fromhex((await tx.rows(tx.sql.META_VALUE, (name,)))[0][0])
+
+
+async def discard(tx: Transaction, name: str) -> bool:
+    """The discard of the contract."""
+    return bool(await tx.run(tx.sql.DISCARD, (name,)))

@@ -25,7 +25,7 @@ _PARTS = (
     *("forks", "deletion", "leases", "watching", "blobs", "keeping", "lifetime", "sizes", "concurrency", "known"),
     *("strangers", "runs", "next_runs"),
     *("rewinding", "prunes", "pruning", "prune_plans", "pruned_forks", "pruned_values", "whole_logs", "derived"),
-    *("transfer", "transfer_forks", "messages", "user_messages"),
+    *("transfer", "transfer_forks", "quarantine", "messages", "user_messages"),
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
@@ -52,6 +52,7 @@ from perdure.testing.contract.prune_plans import PlanContract  # noqa: E402
 from perdure.testing.contract.pruned_forks import PrunedForkContract  # noqa: E402
 from perdure.testing.contract.pruned_values import PrunedValueContract  # noqa: E402
 from perdure.testing.contract.pruning import PruneContract  # noqa: E402
+from perdure.testing.contract.quarantine import QuarantineContract  # noqa: E402
 from perdure.testing.contract.restore import RestoreContract  # noqa: E402
 from perdure.testing.contract.rewinding import NeededContract, RewindContract  # noqa: E402
 from perdure.testing.contract.running import Contract, Mode, OpenStorage  # noqa: E402
@@ -107,6 +108,7 @@ class StorageContract(
     GrowingContract,
     DamagedCopyContract,
     TransferForkContract,
+    QuarantineContract,
     RewindContract,
     NeededContract,
     WholeLogContract,

@@ -36,3 +36,19 @@ class KeepContract(Contract):
         second = await place.ready()
         answers = await together([(storage, second)[n % 2].keep("secret", bytes([n])) for n in range(16)])
         assert len(set(answers)) == 1
+
+    async def test_values_are_found_by_how_their_names_begin(self, storage: Storage, place: Place) -> None:
+        values = {"key.a": b"one", "key.b": ANY_BYTES, "keys": b"other", "Key.a": b"other"}
+        for name, value in values.items():
+            await storage.keep(name, value)
+        storage = await place.reopen(storage)
+        assert await storage.kept("key.") == {"key.a": b"one", "key.b": ANY_BYTES}
+        assert await storage.kept("nothing") == {}
+
+    async def test_a_discarded_value_is_gone_and_its_name_is_free(self, storage: Storage, place: Place) -> None:
+        await storage.keep("key.a", b"one")
+        assert await storage.discard("key.a")
+        assert not await storage.discard("key.a")
+        storage = await place.reopen(storage)
+        assert await storage.kept("key.") == {}
+        assert await storage.keep("key.a", b"two") == b"two"
