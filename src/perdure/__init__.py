@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from perdure.core.diff import MISSING, Difference
     from perdure.core.entries import Entry, EntryKind
     from perdure.core.history import Orphan
-    from perdure.core.identity import ANY_USER
+    from perdure.core.identity import ANY_USER, FROM_FILE
     from perdure.core.ports import Silence, Telemetry
     from perdure.core.record import Record
     from perdure.core.recovery_policy import RecoveryPolicy
@@ -93,6 +93,7 @@ _HOMES = {
     "Divergence": "perdure.core.comparison",
     "Entry": "perdure.core.entries",
     "EntryKind": "perdure.core.entries",
+    "FROM_FILE": "perdure.core.identity",
     "FileCheckpointStorage": "perdure.flowagent.storages",
     "InMemoryCheckpointStorage": "perdure.flowagent.storages",
     "Latest": "perdure.checkpoints.newest",
@@ -134,6 +135,7 @@ _HOMES = {
 
 __all__ = [
     "ANY_USER",
+    "FROM_FILE",
     "MISSING",
     "Agent",
     "AgentEvent",

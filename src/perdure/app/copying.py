@@ -29,6 +29,7 @@ from perdure.core.identity import RESULTS, ThreadKey, callers_namespace, reserve
 from perdure.core.ids import IdMaker
 from perdure.core.ports import Silence
 from perdure.core.pruning import is_blank
+from perdure.core.quarantine import Arrival
 from perdure.core.threads import ThreadRow
 from perdure.core.transfer import ThreadCopy
 from perdure.storage.contract import Storage
@@ -36,7 +37,10 @@ from perdure.storage.listing import all_threads
 from perdure.storage.transfer import checkpoints_after, take
 
 _PAGE = 500
-ANOTHER = "the target has a thread of this id with another history; delete it there, or have it overwritten"
+ANOTHER = (
+    "the target has a thread of this id with another history; delete it there, have it overwritten, or import this one "
+    "under another id (to=…, --to)"
+)
 _EMPTYING = frozenset({EntryKind.RANGE_PRUNED, EntryKind.MESSAGE_DELETED})  # they take from the entries before them
 
 
@@ -57,6 +61,7 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
     entries: int = 0  # that were read, put and read back; a fork has its parents' too, even where they are shared
     bytes: int = 0  # of their payloads, large values included
     reason: str = ""  # why it was refused
+    quarantined: bool = False  # where it is now
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,9 +85,12 @@ async def copy_threads(
     choice: Choice = Choice(),  # noqa: B008  # frozen
     *,
     overwrite: bool = False,
+    arrival: Arrival = Arrival(),  # noqa: B008  # frozen
     progress: Progress | None = None,
 ) -> list[Copied]:
     """Copy the chosen threads, and return what became of each; what is in the source stays as it is.
+
+    Threads keep the quarantine and the origin that they have in the source, unless `arrival` says otherwise.
 
     It can be repeated: threads that the target has are left alone, and those that have grown since are brought up to
     the source: one that was pruned there, or had messages deleted, is put anew, and its forks in the target keep what
@@ -91,7 +99,7 @@ async def copy_threads(
     thread that does not exist.
     """
     rows = await chosen(source, choice)
-    copier = _Copier(source, target, overwrite)
+    copier = _Copier(source, target, overwrite, arrival)
     done: list[Copied] = []
     for row in rows:
         done.append(await copier.copy(row))
@@ -125,10 +133,11 @@ async def _chosen_in(source: Storage, namespace: str, choice: Choice) -> list[Th
 class _Copier:
     """Copies one thread after the other."""
 
-    def __init__(self, source: Storage, target: Storage, overwrite: bool) -> None:
+    def __init__(self, source: Storage, target: Storage, overwrite: bool, arrival: Arrival) -> None:
         self._source = source
         self._target = target
         self._overwrite = overwrite
+        self._arrival = arrival
         self._ids = IdMaker(SystemClock(), SystemRandomness())
 
     async def copy(self, row: ThreadRow) -> Copied:
@@ -143,24 +152,37 @@ class _Copier:
         if standing is None:
             return await self._put_anew(row.key, Outcome.COPIED)
         if await _chain(self._target, standing, row.head) == row.head_digest:
-            if standing.head == row.head and await self._hangs_on_old(row, standing):
+            if standing.head == row.head and await self._is_put_anew(row, standing):
                 return await self._put_anew(row.key, Outcome.GREW, standing)
-            return Copied(key=row.key, outcome=Outcome.SAME)
+            return Copied(key=row.key, outcome=Outcome.SAME, quarantined=standing.is_quarantined)
         if await _chain(self._source, row, standing.head) == standing.head_digest:
             return await self._caught_up(row, standing)
         if not self._overwrite:
             return Copied(key=row.key, outcome=Outcome.REFUSED, reason=ANOTHER)
         return await self._put_anew(row.key, Outcome.COPIED, standing)
 
+    async def _is_put_anew(self, row: ThreadRow, standing: ThreadRow) -> bool:
+        """Whether a thread that has the whole log is replaced for what lies beside the log."""
+        if self._arrival.frees(standing, row):
+            return True
+        return self._arrival.signed and await self._hangs_on_old(row, standing)
+
     async def _caught_up(self, row: ThreadRow, standing: ThreadRow) -> Copied:
         """Bring up a thread that is the beginning of this one.
 
-        What tells of a prune does not prune: added to a log that still has everything, it left damage behind.
+        What tells of a prune does not prune: added to a log that still has everything, it left damage behind. And what
+        stands for pruned ranges in a quarantined thread must not become part of a trusted one.
         """
+        if self._overwrite and not self._arrival.signed:
+            return await self._put_anew(row.key, Outcome.COPIED, standing)
+        self._arrival.grown(standing, row)  # or it is refused
+        if self._arrival.frees(standing, row):
+            return await self._put_anew(row.key, Outcome.GREW, standing)
         rest = await self._taken(row.key, standing.head, standing.head_digest)
         if any(entry.kind in _EMPTYING for entry in rest.entries) or await self._hangs_on_old(row, standing):
             return await self._put_anew(row.key, Outcome.GREW, standing)
-        return await self._put(rest, Outcome.GREW)
+        grown = msgspec.structs.replace(rest, row=self._arrival.grown(standing, rest.row))
+        return await self._put(grown, Outcome.GREW)
 
     async def _hangs_on_old(self, row: ThreadRow, standing: ThreadRow) -> bool:
         """Whether a fork shows what was emptied in its parent: that was put anew, and left the old one to its forks."""
@@ -180,10 +202,16 @@ class _Copier:
         if standing is not None and standing.lease_owner is not None:
             raise LeaseHeldError(key.id, standing.lease_owner)
         copy = await self._taken(key)
-        row, parent = copy.row, await self._parent_of(copy.row)
+        row, parent = self._arriving(copy.row, outcome, standing), await self._parent_of(copy.row)
         epoch = max(row.epoch, standing.epoch if standing else 0)
         born = msgspec.structs.replace(row, uid=self._ids.sortable(), parent_uid=parent or row.parent_uid, epoch=epoch)
         return await self._put(msgspec.structs.replace(copy, row=born), outcome, standing)
+
+    def _arriving(self, row: ThreadRow, outcome: Outcome, standing: ThreadRow | None) -> ThreadRow:
+        """The row with the standing that it has in the target: one that grows keeps that of the thread it continues."""
+        if standing is None or outcome is not Outcome.GREW or self._arrival.frees(standing, row):
+            return self._arrival.new(row)
+        return self._arrival.grown(standing, row)
 
     async def _make_room(self, copy: ThreadCopy, standing: ThreadRow) -> None:
         """Delete the thread that stands where a copy goes, once nothing is known that could keep the copy from it."""
@@ -214,7 +242,9 @@ class _Copier:
         await _check_checkpoints(self._target, copy)
         if await _state(self._target, key, head) != state:
             raise EntryDamagedError(key.id, head, "gives another state than in the source")
-        return Copied(key=key, outcome=outcome, entries=len(copy.entries), bytes=_weight(copy))
+        return Copied(
+            key=key, outcome=outcome, entries=len(copy.entries), bytes=_weight(copy), quarantined=made.is_quarantined
+        )
 
     async def _put_snapshot(self, copy: ThreadCopy, made: ThreadRow) -> None:
         """The newest whole state comes along: without it, the first to load would fold the whole log."""

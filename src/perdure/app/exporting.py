@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from perdure.app.clock import SystemClock
+from perdure.app.export_keys import own_key
 from perdure.app.servers import Mode
 from perdure.checkpoints.restoring import Restorer
 from perdure.core import transfer
 from perdure.core.digest import GENESIS
 from perdure.core.errors import InvalidInputError, NotFoundError, StorageUnavailableError
+from perdure.core.export_keys import key_id
 from perdure.core.forks import parents_first
 from perdure.core.identity import ThreadKey
 from perdure.core.portable import MAGIC, MAX_LINE, Contents, Listed, Packer, first_line
@@ -38,6 +40,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     threads: list[Listed]  # the first one is the thread that was asked for
     bytes: int  # of the file
+    key: str | None = None  # the id of the key that signed it
 
     @property
     def entries(self) -> int:
@@ -54,19 +57,22 @@ async def export_thread(
     path: str | os.PathLike[str],
     *,
     forks: bool = False,
+    sign: bool = True,
     mode: Mode = "sync",
     file_mode: int = PRIVATE,
     progress: Told | None = None,
 ) -> Exported:
     """Write a thread, with `forks` all that descend from it too, into one file.
 
-    The file is there whole or not at all; an export that was there is replaced, any other file is left alone. Raises
+    The file is there whole or not at all; an export that was there is replaced, any other file is left alone. Unless
+    `sign` is false it is signed with the key of the store. Raises
     `NotFoundError`, `DamagedError` for a thread that fails its digests, `InvalidInputError` and `StorageError`.
     """
     rows = await _family(storage, key) if forks else [await _line(storage, key)]
+    key_of_store = await own_key(storage) if sign else None
     port = port_for(path, mode)
     try:
-        out = await port.run(lambda: _Out(os.path.abspath(path), rows, file_mode))
+        out = await port.run(lambda: _Out(os.path.abspath(path), rows, file_mode, key_of_store))
         try:
             for row in rows:
                 await _add(storage, row, out, port)
@@ -78,7 +84,8 @@ async def export_thread(
             out.abandon()
     finally:
         port.close()
-    return Exported(path=os.fspath(path), threads=out.listed, bytes=size)
+    signed_by = None if key_of_store is None else key_id(key_of_store)
+    return Exported(path=os.fspath(path), threads=out.listed, bytes=size, key=signed_by)
 
 
 async def _line(storage: Storage, key: ThreadKey) -> ThreadRow:
@@ -151,8 +158,9 @@ def listed(copy: ThreadCopy, parents: Mapping[str, str]) -> Listed:
 class _Out:
     """An export that is being written, under another name until it is whole."""
 
-    def __init__(self, path: str, rows: list[ThreadRow], file_mode: int) -> None:
+    def __init__(self, path: str, rows: list[ThreadRow], file_mode: int, key: bytes | None) -> None:
         _check_target(path)
+        self._key = key
         self.listed: list[Listed] = []
         self._ids: dict[str, str] = {}  # of the threads in the file, by uid
         self._path = path
@@ -185,7 +193,7 @@ class _Out:
     def end(self) -> int:
         """Put the file in its place, and return its size."""
         line = first_line(self._contents(self.listed), self._width)
-        self._write(self._packer.end(line))
+        self._write(self._packer.end(line, self._key))
         file = self._opened()
         file.write(0, line)
         file.sync()
@@ -214,7 +222,8 @@ class _Out:
     def _contents(self, threads: list[Listed]) -> Contents:
         from importlib.metadata import version
 
-        return Contents(release=version("perdure"), created=self._made, threads=threads)
+        key = "" if self._key is None else key_id(self._key)
+        return Contents(release=version("perdure"), created=self._made, key=key, threads=threads)
 
 
 def _widest(row: ThreadRow, rows: list[ThreadRow]) -> Listed:

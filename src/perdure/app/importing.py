@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import BinaryIO, NamedTuple
 
 import msgspec
 
+from perdure.app.clock import SystemClock
 from perdure.app.copying import Copied, Progress, copy_threads
+from perdure.app.export_keys import all_keys
 from perdure.app.exporting import listed, port_for
 from perdure.app.servers import Mode
 from perdure.checkpoints.heads import Head
@@ -17,13 +20,21 @@ from perdure.checkpoints.restoring import Restorer
 from perdure.core import blobs, snapshots
 from perdure.core.digest import digest_of, snapshot_digest
 from perdure.core.envelope import seal_packed
-from perdure.core.errors import ExportDamagedError, NotFoundError, PerdureError, SchemaTooNewError, ValueTooLargeError
-from perdure.core.identity import ThreadKey, check_id, check_namespace, check_user
+from perdure.core.errors import (
+    ExportDamagedError,
+    ExportUnsignedError,
+    NotFoundError,
+    PerdureError,
+    SchemaTooNewError,
+    ValueTooLargeError,
+)
+from perdure.core.identity import FROM_FILE, FromFile, ThreadKey, check_id, check_namespace, check_user
 from perdure.core.limits import DEFAULT_LIMITS, DecodeLimits
 from perdure.core.payload import WholeState, encode_body
 from perdure.core.portable import FormatTooNew, Listed, NotAnExport, Unpacker
 from perdure.core.portable_threads import copies
-from perdure.core.ports import Silence
+from perdure.core.ports import Clock, Silence
+from perdure.core.quarantine import Arrival
 from perdure.core.seams import within
 from perdure.core.threads import ThreadRow
 from perdure.core.transfer import ThreadCopy
@@ -42,32 +53,42 @@ async def import_file(
     storage: Storage,
     path: str | os.PathLike[str],
     *,
+    user: str | FromFile,
     namespace: str | None = None,
     to: str | None = None,
-    user: str | None = None,
+    trust: bool = False,
     overwrite: bool = False,
     mode: Mode = "sync",
+    clock: Clock | None = None,
     progress: Progress | None = None,
     limits: DecodeLimits = DEFAULT_LIMITS,
 ) -> list[Copied]:
     """Put the threads of an export into a storage, and return what became of each.
 
     The whole file is read and checked first; if anything is wrong, `ExportDamagedError` names the place and nothing is
-    imported. Each thread is then put in one transaction and read back. Again, it changes nothing; an export that has
-    grown brings the thread that stands up to it. `to`, `user` and `namespace` give it another id, owner or namespace;
-    forks are then called `to/fork`. With `overwrite`, a thread with another history is deleted first.
+    imported. Each thread is then put in one transaction and read back. `to`, `user` and `namespace` give it another id,
+    owner or namespace; forks are then called `to/fork`.
+
+    Threads arrive quarantined. With `trust`, those of a file that a key of this storage signed keep the standing that
+    they had; any other file raises `ExportUnsignedError`. A signed file that has grown brings the thread that is here
+    up to it; another one never changes a thread. With `overwrite`, a thread in its place is deleted first.
     """
     rename = _Rename(
         None if namespace is None else check_namespace(namespace),
-        None if user is None else check_user(user),
+        None if user is FROM_FILE else check_user(user),
         None if to is None else check_id(to, "the thread id"),
     )
+    keys = await all_keys(storage)
     port = port_for(path, mode)
     try:
-        source = await port.run(lambda: _read(os.fspath(path), rename, limits))
+        found = await port.run(lambda: _read(os.fspath(path), rename, keys, limits))
     finally:
         port.close()
-    return await copy_threads(source, storage, overwrite=overwrite, progress=progress)
+    if trust and not found.signed:
+        raise ExportUnsignedError(os.fspath(path), found.key)
+    now = (clock or SystemClock()).now()
+    arrival = Arrival(origin=found.digest, signed=found.signed, trusted=trust, now=now)
+    return await copy_threads(found.threads, storage, overwrite=overwrite, arrival=arrival, progress=progress)
 
 
 class _Rename(NamedTuple):
@@ -83,15 +104,58 @@ class _Rename(NamedTuple):
         return ThreadKey(namespace, key.user if self.user is None else self.user, check_id(name, "the thread id"))
 
 
-def _read(path: str, rename: _Rename, limits: DecodeLimits) -> MemoryStorage:
+class _Found(NamedTuple):
+    """A file that was read and checked."""
+
+    threads: MemoryStorage
+    digest: str  # SHA-256 of all its bytes, in hex
+    key: str  # the id of the key that it says it was signed with
+    signed: bool  # with a key of ours
+
+
+def _read(path: str, rename: _Rename, keys: Mapping[str, bytes], limits: DecodeLimits) -> _Found:
     """The threads of an export, every digest checked and every state folded."""
     with all_laid_down(), _opened(path) as file:
         try:
-            return _Loader(rename, limits).load(Unpacker(file))
+            hashed = _Hashed(file)
+            source = Unpacker(hashed)
+            threads = _Loader(rename, limits).load(source)
+            return _Found(threads, hashed.digest(), source.contents.key, source.is_signed(keys))
         except FormatTooNew as exc:
             raise SchemaTooNewError(path, str(exc)) from exc
         except NotAnExport as exc:
             raise ExportDamagedError(path, exc.place, exc.reason) from exc
+
+
+class _Hashed:
+    """A file whose digest is that of exactly the bytes that were read of it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._hash = sha256()
+
+    def read(self, size: int, /) -> bytes:
+        return self._noted(self._file.read(size))
+
+    def readline(self, size: int, /) -> bytes:
+        return self._noted(self._file.readline(size))
+
+    def digest(self) -> str:
+        """SHA-256 of what was read, in hex."""
+        return self._hash.hexdigest()
+
+    def _noted(self, data: bytes) -> bytes:
+        self._hash.update(data)
+        return data
+
+
+def digest_of_file(path: str | os.PathLike[str]) -> str:
+    """The origin that threads of a file have, in hex."""
+    with _opened(os.fspath(path)) as file:
+        hashed = _Hashed(file)
+        while hashed.read(_BUFFER):
+            pass
+        return hashed.digest()
 
 
 def check_readable(path: str) -> None:

@@ -39,6 +39,8 @@ class ThreadInfo(msgspec.Struct, frozen=True, kw_only=True):
     forked_from: int | None  # the version of its parent it began at
     metadata: Mapping[str, Any] = {}
     sizes: Sizes | None = None  # a list does not weigh its threads
+    quarantined: datetime | None = None  # since when an imported thread waits for somebody who trusts it
+    origin: str | None = None  # SHA-256 of the file it was imported from
 
 
 def info_of(row: ThreadRow, user: UserId | None, sizes: Sizes | None = None) -> ThreadInfo:
@@ -47,6 +49,7 @@ def info_of(row: ThreadRow, user: UserId | None, sizes: Sizes | None = None) -> 
         id=row.key.id, user=user, name=row.name, agent=row.agent, tags=row.tags, status=row.status, version=row.head,
         state_version=row.state_version, created=to_datetime(row.created), updated=to_datetime(row.updated),
         forked_from=row.parent_version if row.parent_uid else None, metadata=metadata_of(row), sizes=sizes,
+        quarantined=None if row.quarantined_at is None else to_datetime(row.quarantined_at), origin=row.origin,
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from perdure.app.naming import Naming
 from perdure.core.errors import InvalidInputError
 from perdure.core.identity import check_id
+from perdure.core.quarantine import check_run
 
 if TYPE_CHECKING:
     from perdure.core.resume import Unfinished
@@ -86,6 +87,7 @@ class Running(Naming):
         if effects not in ("recorded", "ask", "real"):
             raise InvalidInputError(f'effects must be "recorded", "ask" or "real", not {effects!r}')
         row = await self._row(await self._found())
+        check_run(row)
         version = row.head if ref is None else await self._parts.points.version(row, ref)
         running = self._parts.running
         original = (await original_of(running.runtime, row, version)).started

@@ -157,8 +157,8 @@ class UserScope:
     async def import_(
         self, path: str | os.PathLike[str], *, to: str | None = None, overwrite: bool = False
     ) -> list[Copied]:
-        """Add the threads of an export to those of this user."""
-        return await self._store.import_(path, to=to, user=self._user, overwrite=overwrite)
+        """Add the threads of an export to those of this user. They arrive quarantined: an operator trusts them."""
+        return await self._store.import_(path, user=self._user, to=to, overwrite=overwrite)
 
     async def prune(self, policy: Retention | None = None, dry_run: bool = False) -> PruneReport:
         """Drop what a policy does not keep of the user's threads."""

@@ -19,7 +19,7 @@ from perdure.app.thread import Thread
 from perdure.app.users import UserArg, UserId
 from perdure.core.approvers import approver_of
 from perdure.core.errors import BackgroundWriteError, InvalidIdError, InvalidInputError, SuspendedError
-from perdure.core.identity import ANY_USER, ThreadKey, check_id, check_label, check_namespace
+from perdure.core.identity import ANY_USER, FROM_FILE, FromFile, ThreadKey, check_id, check_label, check_namespace
 from perdure.core.threads import NO_PATCH, ThreadPatch
 
 # What only some stores are asked for is imported when they are: a program that saves and loads does not wait for it.
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from perdure.core.recovery_policy import RecoveryPolicy
     from perdure.core.retention_policy import Retention
     from perdure.core.triggers import Triggers
+    from perdure.core.trust_preview import TrustPreview
     from perdure.core.verification import Report
     from perdure.core.webhooks import Webhook
     from perdure.core.weights import StoreSizes
@@ -246,12 +247,14 @@ class Perdure(Running):
         path: str | os.PathLike[str],
         *,
         forks: bool = False,
+        sign: bool = True,
         user: UserArg = None,
         max_decoded_bytes: int | None = None,
         max_decoded_nodes: int | None = None,
     ) -> Exported:
         """Write a thread into one file that any store can import; with `forks`, all that descend from it too.
 
+        It is signed with the key of this store: only stores that have this key take it as their own word.
         The file is there whole or not at all. An export that was there is replaced, any other file is left alone.
         Raises `NotFoundError`, `DamagedError` for a thread that fails its digests, `InvalidInputError`. The limits are
         those of the store where none are given.
@@ -261,38 +264,88 @@ class Perdure(Running):
         key = await self._key(thread, user)
         storage, _ = self._parts.within(max_decoded_bytes, max_decoded_nodes)
         return await export_thread(
-            storage, key, path, forks=forks, mode=self._parts.mode, file_mode=self._parts.file_mode
+            storage, key, path, forks=forks, sign=sign, mode=self._parts.mode, file_mode=self._parts.file_mode
         )
 
     async def import_(
         self,
         path: str | os.PathLike[str],
         *,
+        user: UserId | FromFile | None = None,
         to: str | None = None,
-        user: UserId | None = None,
+        trust: bool = False,
         overwrite: bool = False,
         max_decoded_bytes: int | None = None,
         max_decoded_nodes: int | None = None,
     ) -> list[Copied]:
-        """Add the threads of an export, and return what became of each; it can be repeated.
+        """Add the threads of an export for `user`, and return what became of each; it can be repeated.
 
-        The whole file is checked first: where anything is wrong, `ExportDamagedError` names the place and nothing is
-        imported. `to` and `user` give the thread another id and owner (forks are then called `to/fork`). A thread of
-        this id with another history is refused, or with `overwrite` deleted first. A file with a value that is larger
-        than the limits (those of the store where none are given) is refused by `ValueTooLargeError` before it is
-        unpacked.
+        They arrive quarantined: they can be read and written, and run nothing until somebody trusts them (`trust`). A
+        thread that is here is never changed, unless the file is signed with a key of this store and continues it.
+        With `trust=True`, for backups of your own, threads of a file that is signed with such a key keep the standing
+        that they had; any other file raises `ExportUnsignedError`.
+
+        `user=FROM_FILE` gives each thread to the owner that the file names, `user=""` to nobody. `to` is another id for
+        the thread (forks are then called `to/fork`). A thread of this id with another history is refused, or with
+        `overwrite` deleted first. The whole file is checked first: where anything is wrong, `ExportDamagedError` names
+        the place and nothing is imported. A file with a value that is larger than the limits (those
+        of the store where none are given) is refused by `ValueTooLargeError` before it is unpacked.
         """
         from perdure.app.importing import import_file
 
+        if user is None:
+            raise InvalidInputError(
+                'say whose the imported threads are: user="alice", user="" for nobody, or user=perdure.FROM_FILE for '
+                "the owners that the file names, which is for backups of your own"
+            )
+        owner = FROM_FILE if isinstance(user, FromFile) else self._parts.users.key(user)
         await self._parts.ready()
         storage, limits = self._parts.within(max_decoded_bytes, max_decoded_nodes)
         done = await import_file(
             storage, path, limits=limits, namespace=self._namespace, to=to, overwrite=overwrite, mode=self._parts.mode,
-            user=self._whose(user),
+            user=owner, trust=trust, clock=self._parts.clock,
         )  # fmt: skip
         for each in done:
             self._parts.engine.forget(each.key)
         return done
+
+    async def trust(
+        self,
+        thread: Thread | str,
+        *,
+        by: str,
+        version: int | None = None,
+        dry_run: bool = False,
+        user: UserArg = None,
+    ) -> TrustPreview:
+        """End the quarantine of an imported thread: its runs go on, its decisions count, its questions are asked.
+
+        With `dry_run` nothing is changed: the answer says what would go on. Pass its `version` to trust exactly what
+        you saw: `VersionConflictError` when the thread was written to since then. `by` stands in the log. A thread that
+        is trusted already stays as it is. Raises `NotFoundError`.
+        """
+        from perdure.app.trust import check_by, preview_trust, trust
+
+        name, key = check_by(by), await self._key(thread, user)
+        await self._parts.flush()
+        if dry_run:
+            return (await preview_trust(self._parts, key))[1]
+        return await trust(self._parts, key, name, version)
+
+    async def trust_file(
+        self, path: str | os.PathLike[str], *, by: str, dry_run: bool = False, user: UserArg = None
+    ) -> list[TrustPreview]:
+        """Trust all quarantined threads that came from a file, or those of a user, and forks of them; see `trust`."""
+        from perdure.app.importing import digest_of_file
+        from perdure.app.trust import check_by, from_file, preview_trust, trust
+
+        name, origin = check_by(by), digest_of_file(path)
+        await self._parts.ready()
+        await self._parts.flush()
+        found = await from_file(self._parts, self._namespace, self._whose(user), origin)
+        if dry_run:
+            return [(await preview_trust(self._parts, key))[1] for key in found]
+        return [await trust(self._parts, key, name, None) for key in found]
 
     async def prune(
         self,

@@ -72,6 +72,7 @@ class Adding:
             checkpoint=self._marked(request),
             patch=request.patch,
             after_run=request.after_run,
+            head=request.head,
             epoch=request.epoch,
             renew_until=request.renew_until,
         )

@@ -22,6 +22,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int | None = None  # of the lease of the run that writes
     renew_until: int = 0  # how long that lease lasts then
     after_run: int | None = None  # the newest run that its caller has seen; after another one it is refused
+    head: int | None = None  # the newest version that its caller has seen; after another entry it is refused
     content: bytes | None = None  # the digest of what is written, where its caller has made it already
     also: tuple[NewEntry, ...] = ()  # entries that are written just before it, in the same write
 

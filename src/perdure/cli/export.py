@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from cyclopts import Parameter
+
 from perdure.app.exporting import Exported, export_thread
 from perdure.cli.opened import found, opened
 from perdure.cli.output import progress, write, write_json
-from perdure.cli.parameters import ANY_SERVER, Output, Owner, Server, ThreadId, Untouched
+from perdure.cli.parameters import ANY_SERVER, Address, Output, Owner, Server, ThreadId
 from perdure.core.printable import printable
 from perdure.core.weights import shown_bytes
 from perdure.storage.drive import drive
@@ -13,20 +17,22 @@ from perdure.storage.permissions import PRIVATE
 
 
 def export(
-    url: Untouched,
+    url: Address,
     thread: ThreadId,
     file: str,
     /,
     *,
     user: Owner = None,
     forks: bool = False,
+    unsigned: Annotated[bool, Parameter(negative="")] = False,
     namespace: str = "",
     server: Server = ANY_SERVER,
     output: Output = "text",
 ) -> None:
     """Write a thread into one file that any store can import.
 
-    The file is there whole or not at all. An export that was there is replaced, any other file is left alone.
+    The file is there whole or not at all. An export that was there is replaced, any other file is left alone. It is
+    signed with the key of the storage, which is made at the first export (`perdure key show`).
 
     Parameters
     ----------
@@ -34,13 +40,15 @@ def export(
         The file to write.
     forks
         Whether the threads that descend from it come along.
+    unsigned
+        Do not sign it: its threads are then quarantined wherever it is imported.
     namespace
         The namespace of the thread.
     """
     with opened(url, server) as storage, progress("threads", output) as tell:
         row = found(storage, namespace, thread, user)
         work = export_thread(
-            storage, row.key, file, forks=forks, file_mode=server.options.get("file_mode", PRIVATE),
+            storage, row.key, file, forks=forks, sign=not unsigned, file_mode=server.options.get("file_mode", PRIVATE),
             progress=lambda count, total, _: tell(count, total),
         )  # fmt: skip
         done = drive(work)
@@ -53,4 +61,5 @@ def export(
 def _told(done: Exported) -> str:
     threads, entries = len(done.threads), done.entries
     count = f"{threads:,} thread{'' if threads == 1 else 's'}, {entries:,} entr{'y' if entries == 1 else 'ies'}"
-    return f"exported           {count}, {shown_bytes(done.bytes)} in {printable(done.path)}"
+    signed = "not signed" if done.key is None else f"signed with key {done.key}"
+    return f"exported           {count}, {shown_bytes(done.bytes)} in {printable(done.path)}, {signed}"

@@ -170,6 +170,7 @@ def _details(pause: Pause, at: datetime) -> list[str]:
         *_arguments(pause.args),
         f"{where}, since {_time(pause.at)} ({ago(pause.at, at)})",
         f"expects {_expected(pause)}{who}{late}",
+        *(["imported: it cannot be answered until you trust the thread"] if pause.quarantined else []),
         *(f"a receiver could not be told: {shown(each)}" for each in pause.untold),
     ]
     return [f"  {line}" for line in lines]

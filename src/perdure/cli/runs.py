@@ -13,7 +13,7 @@ from perdure.cli.parameters import HERE, Address, Output, Owned, Owner, Place, T
 from perdure.cli.stores import opened_store, user_of
 from perdure.cli.values import brief, data, typed
 from perdure.core.retention_words import shown, table
-from perdure.core.runs import DEAD, DECIDED, FAILED, INTERRUPTED, PAUSED, RunStatus
+from perdure.core.runs import CANCELLED, DEAD, DECIDED, FAILED, FINISHED, INTERRUPTED, PAUSED, RunStatus
 from perdure.runtime.infos import RunInfo
 from perdure.runtime.why import Why
 
@@ -179,6 +179,8 @@ def _row(info: RunInfo) -> tuple[str, ...]:
 
 def _said(info: RunInfo) -> str:
     """How it ended, or why it has not."""
+    if info.quarantined and info.status not in (FINISHED, CANCELLED):
+        return "imported: nothing of it runs until you trust the thread"
     if info.error:
         return shown(" ".join(info.error.split()))
     return "" if info.result is None else brief(info.result)
@@ -186,6 +188,8 @@ def _said(info: RunInfo) -> str:
 
 def _next(told: Why, pauses: list[str], at: Place, url: str, user: str | None) -> list[str]:
     """What to type."""
+    if told.quarantined:
+        return [at.command("trust", url, told.thread, *more, user=user) for more in (("--dry-run",), ())]
     if told.run is None or told.run.status not in _LEFT:
         return []
     ways = [(pause, way) for pause in pauses for way in ("--approve", "--deny")]

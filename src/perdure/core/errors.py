@@ -17,6 +17,7 @@ PerdureError
 │   └── ValueTooLargeError       a value has more bytes or nodes than may be stored and decoded; the limit is named
 ├── NotFoundError                no such thread, version or checkpoint (or it belongs to another user)
 ├── QuarantinedError             an imported thread runs nothing, and no decision counts, until somebody trusts it
+├── ExportUnsignedError          a file is not signed with a key of this store, so that it cannot be trusted at once
 ├── NotAllowedError              this person may not decide about this pause; those who may are named
 ├── AmbiguousThreadError         several users have a thread of this id, and ANY_USER was asked for; name one
 ├── ConflictError                somebody else was there first; nothing was written
@@ -290,6 +291,19 @@ class QuarantinedError(PerdureError):
             "would set going"
         )
         self.thread_id = thread_id
+
+
+class ExportUnsignedError(PerdureError):
+    """A file was to be trusted as it is imported, and no key of this store signed it; nothing was imported."""
+
+    def __init__(self, path: str, key: str) -> None:
+        signed = f"is signed with key {key}, which this store does not have" if key else "is not signed"
+        super().__init__(
+            f"{path} {signed}; import it without trust=True, and trust its threads once you have looked at them"
+            + ("; or add the key of the store it comes from (`perdure key add URL`)" if key else "")
+        )
+        self.path = path
+        self.key = key
 
 
 class PlanOutdatedError(ConflictError):

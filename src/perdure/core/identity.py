@@ -28,6 +28,18 @@ class AnyUser(Enum):
 ANY_USER = AnyUser.ANY_USER  # trusted code means the only thread of an id, whoever owns it
 
 
+class FromFile(Enum):
+    """The type of `FROM_FILE`, which no request, file or database can hold."""
+
+    FROM_FILE = "FROM_FILE"
+
+    def __repr__(self) -> str:
+        return self.value
+
+
+FROM_FILE = FromFile.FROM_FILE  # an import gives each thread to the owner that the file names
+
+
 class ThreadKey(msgspec.Struct, frozen=True):
     """The identity of a thread: namespace, user (or "" for none) and id."""
 

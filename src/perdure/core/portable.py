@@ -2,17 +2,19 @@
 
     perdure-export 1 {"release":"0.1.0","threads":[…],…}      padded with spaces, ended by a line feed
     stored size (4) ‖ plain size (4) ‖ stored bytes ‖ digest (32)      a block, and so on
-    0 (4) ‖ 0 (4) ‖ digest (32)                                        the end; nothing comes after it
+    0 (4) ‖ 0 (4) ‖ signature (32) ‖ digest (32)                       the end; nothing comes after it
 
 Numbers are big-endian. A block is zstd, or as it is where its two sizes are equal. Its digest is SHA-256 of the digest
-before it (32 zero bytes at first), its sizes and its stored bytes; that of the end has the first line in their place.
+before it (32 zero bytes at first), its sizes and its stored bytes; that of the end has the first line in their place,
+and then the signature. That is there if the first line names a `key`: HMAC-SHA256 of what the digest of the end would
+be without it (`core.export_keys`). Whoever has no key reads the file all the same.
 The blocks together are a stream of records, each with its length (4) before it.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Protocol
 
@@ -21,6 +23,7 @@ import msgspec
 from perdure.core.compression import pack, zstd
 from perdure.core.digest import GENESIS
 from perdure.core.envelope import MAX_BODY
+from perdure.core.export_keys import MAC_BYTES, is_key_id, is_signed, signature
 
 FORMAT = 1
 MAGIC = b"perdure-export "
@@ -62,6 +65,7 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
 
     release: str
     created: str  # ISO, UTC
+    key: str = ""  # the id of the key that signed it
     threads: list[Listed]
 
 
@@ -85,9 +89,12 @@ def contents_of(line: bytes) -> Contents:
     if not line.endswith(b"\n"):
         raise NotAnExport("the first line", "has no end")
     try:
-        return _decode_json(text)
+        contents = _decode_json(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise NotAnExport("the first line", f"cannot be read ({exc})") from exc
+    if contents.key and not is_key_id(contents.key):
+        raise NotAnExport("the first line", "names a key that cannot be one")
+    return contents
 
 
 class Allowance:
@@ -120,13 +127,14 @@ class Packer:
             yield self._block(bytes(self._waiting[:BLOCK]))
             del self._waiting[:BLOCK]
 
-    def end(self, line: bytes) -> Iterator[bytes]:
-        """The last blocks of the export with this first line."""
+    def end(self, line: bytes, key: bytes | None) -> Iterator[bytes]:
+        """The last blocks of the export with this first line, which names the key, if there is one."""
         if self._waiting:
             yield self._block(bytes(self._waiting))
             self._waiting.clear()
         sizes = _SIZES.pack(0, 0)
-        yield sizes + _chained(self._digest, sizes, line)
+        signed = b"" if key is None else signature(key, _chained(self._digest, sizes, line))
+        yield sizes + signed + _chained(self._digest, sizes, line + signed)
 
     def _block(self, plain: bytes) -> bytes:
         stored = pack(plain)
@@ -155,6 +163,7 @@ class Unpacker:
         self._at = len(self._line)
         self._digest = GENESIS
         self._allowance = Allowance()
+        self._signature = b""
         self.contents = contents_of(self._line)
 
     def records(self) -> Iterator[bytes]:
@@ -165,6 +174,17 @@ class Unpacker:
             yield from self._whole(waiting)
         if waiting:
             raise NotAnExport(self._place(), "ends inside a record")
+
+    def is_signed(self, keys: Mapping[str, bytes]) -> bool:
+        """Whether one of these keys signed the export, of which all records were read.
+
+        Raises `NotAnExport` for one that names such a key and was not signed with it.
+        """
+        digest = _chained(self._digest, _SIZES.pack(0, 0), self._line)
+        signed = is_signed(keys, self.contents.key, digest, self._signature)
+        if signed is False:
+            raise NotAnExport("the signature", f"is not that of key {self.contents.key}, which the first line names")
+        return bool(signed)
 
     def _first(self) -> bytes:
         start = self._source.read(len(MAGIC))
@@ -206,8 +226,11 @@ class Unpacker:
         return plain
 
     def _end(self, sizes: bytes) -> None:
-        if _chained(self._digest, sizes, self._line) != self._exactly(len(GENESIS)):
-            raise NotAnExport("the digest over everything", "is another one: the first line was changed")
+        self._signature = self._exactly(MAC_BYTES if self.contents.key else 0)
+        if _chained(self._digest, sizes, self._line + self._signature) != self._exactly(len(GENESIS)):
+            raise NotAnExport(
+                "the digest over everything", "is another one: the first line or the signature was changed"
+            )
         if self._source.read(1):
             raise NotAnExport(self._place(), "should have ended: there are bytes after the end")
 

@@ -21,12 +21,16 @@ from perdure.core.identity import check_id, check_namespace, check_user
 from perdure.core.limits import DEFAULT_LIMITS, DecodeLimits
 from perdure.core.portable import Allowance, NotAnExport, unpacked
 from perdure.core.threads import ThreadRow
+from perdure.core.times import MAX_MICROS
 from perdure.core.transfer import CopiedBlob, ThreadCopy
 
 _BEGIN, _END = "thread", "end"
 _PIECE = 256 * 1024  # bytes of a piece of a list, about
 _PACKED, _DEFLATED = bytes((FORMAT, ZSTD, 0)), bytes((FORMAT, DEFLATE, 0))
 _INT = 1 << 63
+_TIMES = frozenset({"created", "updated", "micros", "wake_at", "lease_until", "quarantined_at"})
+_COUNTERS = frozenset({"epoch", "attempts", "origin_version"})
+_MOST_COUNTED = 1 << 31
 _encode = msgspec.msgpack.Encoder().encode
 _decode_record = msgspec.msgpack.Decoder(tuple[str, Raw]).decode
 _decode_fields = msgspec.msgpack.Decoder(dict[str, Raw]).decode
@@ -146,7 +150,7 @@ class _Assembled:
     def _check(self, item: msgspec.Struct) -> None:
         """Refuse what a storage could not keep, and payloads that would unpack to more than they may."""
         for name in item.__struct_fields__:
-            if not _is_kept(getattr(item, name)):
+            if not (_is_kept(getattr(item, name)) and _is_in_range(name, getattr(item, name))):
                 raise NotAnExport(self.place, f"has a {type(item).__name__} whose {name} cannot be kept")
         payload = getattr(item, "payload", None) or b""
         if payload[:3] == _DEFLATED:
@@ -212,6 +216,12 @@ def _is_kept(value: Any) -> bool:
         return "\0" not in value
     parts = value if isinstance(value, list | tuple) else (getattr(value, name) for name in value.__struct_fields__)
     return all(map(_is_kept, parts))
+
+
+def _is_in_range(name: str, value: Any) -> bool:
+    """Whether a time is one, and a counter leaves room for counting on."""
+    most = MAX_MICROS if name in _TIMES else _MOST_COUNTED if name in _COUNTERS else None
+    return most is None or value is None or 0 <= value <= most
 
 
 def _claimed(payload: bytes) -> int:

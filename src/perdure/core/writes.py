@@ -366,7 +366,8 @@ def written_together(standing: Iterable[Header]) -> list[Header]:
 def claimed(row: ThreadRow, owner: str, until: int, now: int, take_from: str | None) -> ThreadRow:
     """The row after `owner` claims it; raise `LeaseHeldError` while another lease is live.
 
-    Raises `QuarantinedError` for a thread that nobody has trusted. `take_from` names an owner known to be dead, whose lease is taken at once.
+    `take_from` names an owner known to be dead, whose lease is taken at once. Raises `QuarantinedError` for a thread
+    that nobody has trusted.
     """
     check_run(row)
     held_by = row.lease_owner

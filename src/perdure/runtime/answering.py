@@ -25,6 +25,7 @@ from perdure.core.errors import (
 )
 from perdure.core.pauses import Decided, Opened, decided_key, decode_decided, decode_opened, opened_key, parts_of
 from perdure.core.payload import encode_body
+from perdure.core.quarantine import check_run
 from perdure.core.runs import DECIDED, PAUSED, RUNNING, WAKING, end_key
 from perdure.core.threads import ThreadPatch, ThreadQuery, ThreadRow
 from perdure.core.times import to_datetime
@@ -46,6 +47,8 @@ class View(NamedTuple):
 
     def shows(self, row: ThreadRow, opened: Opened) -> bool:
         """Whether a question of a thread is one of them."""
+        if self.approver is not None and row.is_quarantined:
+            return False
         mine = row.key.namespace == self.namespace and self.owner in (None, row.key.user)
         return mine and (self.approver is None or self.approver.may(opened.who))
 
@@ -88,11 +91,17 @@ class Answers:
         asked = await open_questions(self._storage, row)
         found = [each for each in asked if view is None or view.shows(row, each.opened)]
         is_owners = view is None or view.approver is None  # an approver does not see whom the owner tells
-        return [pause_of(row.key.id, user, each.entry, each.opened, each.untold if is_owners else ()) for each in found]
+        return [
+            pause_of(
+                row.key.id, user, each.entry, each.opened, each.untold if is_owners else (), row.is_quarantined
+            )
+            for each in found
+        ]  # fmt: skip
 
     async def asked(self, view: View, pause: str, shown: Any) -> Pause:
         """A question that is open; raise `NotFoundError`, `PauseClosedError`."""
         row, place, opened, at = await self._found(view, pause)
+        check_run(row)
         await self._refuse_closed(row, place, opened)
         found = await self.of(row, shown(row.key.user), view)
         return next(each for each in found if each.id == pause and each.version == at)
@@ -100,6 +109,7 @@ class Answers:
     async def standing(self, view: View, pause: str, by: Approver) -> int:
         """The version of an open question that somebody may decide about."""
         row, place, opened, at = await self._found(view, pause)
+        check_run(row)
         await self._refuse_closed(row, place, opened)
         if not by.may(opened.who):
             raise NotAllowedError(pause, by.name, opened.who)
@@ -116,9 +126,11 @@ class Answers:
         """Keep a decision, and wake whoever goes on with the run.
 
         Raises `NotFoundError`, `PauseClosedError` naming the first decision or the deadline, `NotAllowedError`,
-        `InvalidAnswerError`, `VersionConflictError` when the caller saw another question than the one that stands.
+        `InvalidAnswerError`, `VersionConflictError` when the caller saw another question than the one that stands, and
+        `QuarantinedError` for a question of a thread that nobody has trusted.
         """
         row, place, opened, asked_at = await self._found(view, answer.pause)
+        check_run(row)
         if answer.version is not None and answer.version != asked_at:
             told = f"pause {answer.pause} is version {asked_at}, you saw {answer.version}; look at it again and decide"
             raise VersionConflictError(row.key.id, answer.version, asked_at, told)

@@ -80,7 +80,7 @@ class Attending:
         """Try a round of attempts; the next one is due later, for whoever serves then."""
         for _ in range(max(hook.attempts for hook in self._runtime.webhooks)):
             row = await self._runtime.storage.thread(key)
-            if row is None or (row.status != PAUSED and not row.lease_owner):
+            if row is None or row.is_quarantined or (row.status != PAUSED and not row.lease_owner):
                 return
             found = await open_questions(self._runtime.storage, row)
             await self._tell(row, found, grace=GRACE)

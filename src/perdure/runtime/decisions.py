@@ -49,6 +49,7 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True):
     status: str = "open"
     decision: Decision | None = None
     untold: tuple[str, ...] = ()  # why receivers could not be told of it, as they last answered
+    quarantined: bool = False  # its thread was imported: it cannot be answered until somebody trusts the thread
 
 
 def decision_of(opened: Opened, micros: int, decided: Decided) -> Decision:
@@ -60,7 +61,9 @@ def decision_of(opened: Opened, micros: int, decided: Decided) -> Decision:
     )  # fmt: skip
 
 
-def pause_of(thread: str, user: Any, entry: Entry, opened: Opened, untold: tuple[str, ...] = ()) -> Pause:
+def pause_of(
+    thread: str, user: Any, entry: Entry, opened: Opened, untold: tuple[str, ...] = (), quarantined: bool = False
+) -> Pause:
     """A question that stands in the log."""
     expects: Expects = opened.expects
     return Pause(
@@ -68,4 +71,5 @@ def pause_of(thread: str, user: Any, entry: Entry, opened: Opened, untold: tuple
         user=user, run=opened.call.run, version=entry.version, at=to_datetime(entry.micros), expects=expects.kind,
         choices=expects.choices, schema=expects.form or None, who=opened.who,
         deadline=to_datetime(opened.deadline) if opened.deadline else None, untold=untold,
+        quarantined=quarantined,
     )  # fmt: skip

@@ -34,6 +34,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
     wake_at: datetime | None = None
     version: int = 0  # of its first entry
+    quarantined: bool = False  # its thread was imported: it does not go on until somebody trusts the thread
 
 
 def info_of(row: ThreadRow, user: Any, current: Current, now: int, error: str = "") -> RunInfo:
@@ -46,7 +47,7 @@ def info_of(row: ThreadRow, user: Any, current: Current, now: int, error: str = 
         result=decode_known(bytes(end.value)) if end else None, error=error or (end.text if end else ""),
         attempts=row.attempts, owner=row.lease_owner, started_at=to_datetime(current.micros),
         updated_at=to_datetime(row.updated), wake_at=wake_at,
-        version=current.version,
+        version=current.version, quarantined=row.is_quarantined,
     )  # fmt: skip
 
 

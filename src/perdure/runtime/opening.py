@@ -14,6 +14,7 @@ from perdure.core.entries import EntryKind
 from perdure.core.errors import InvalidInputError, KeyReusedError, NotFoundError, VersionConflictError
 from perdure.core.identity import ThreadKey
 from perdure.core.payload import encode_body
+from perdure.core.quarantine import check_run
 from perdure.core.resume import Next, Unfinished, attempt_after, next_step
 from perdure.core.runs import (
     CANCELLED,
@@ -74,13 +75,15 @@ def accepts(changed: str) -> bool:
 async def begin(runtime: Runtime, key: ThreadKey, ask: Wanted, wait: float) -> Run:
     """Start or resume a run under a lease of its own, or open one that is over, which needs none.
 
-    Waits up to `wait` seconds for another owner. Raises `LeaseHeldError`, `UnfinishedRunError`.
+    Waits up to `wait` seconds for another owner. Raises `LeaseHeldError`, `UnfinishedRunError`, `QuarantinedError`.
     """
     over = await _over(runtime, key, ask)
     if over is not None:
         return over
     row, made = await runtime.storage.thread(key), None
-    if row is None:
+    if row is not None:
+        check_run(row)
+    else:
         made = await _make(runtime, key, ask)
     held = await runtime.leases.claim(key, wait, row.lease_owner if row else None)
     try:
@@ -112,6 +115,7 @@ async def _over(runtime: Runtime, key: ThreadKey, ask: Wanted) -> Run | None:
     row = await runtime.storage.thread(key) if named and named.is_over else None
     if named is None or row is None:
         return None
+    check_run(row)  # what a stranger's file says a run gave is no result
     await _check_key(runtime, row, named, ask)
     return _read_off(runtime, named, row, ask)
 

@@ -17,6 +17,7 @@ from perdure.core.errors import (
 )
 from perdure.core.identity import ThreadKey
 from perdure.core.payload import encode_body
+from perdure.core.quarantine import check_run
 from perdure.core.runs import CANCELLED, DEAD, FINISHED, QUEUED, Current, Started, next_key, run_key
 from perdure.core.threads import ThreadPatch, ThreadRow
 from perdure.runtime.infos import is_live
@@ -85,6 +86,8 @@ async def start(
     runtime = parts.runtime
     started = started_by(runtime, name, run, parts.encoded(input))
     standing = await runtime.standing.named(key, run) if run is not None else None
+    if standing is not None and (known := await runtime.storage.thread(key)) is not None:
+        check_run(known)  # what a stranger's file says was started is no run
     if standing is None:
         row = await _free(runtime, key, run)
         standing = await _recorded(runtime, key, started, at, row.run if row else 0, actor)
@@ -99,6 +102,7 @@ async def _free(runtime: Runtime, key: ThreadKey, run: str | None) -> ThreadRow 
     for _ in range(_LOOKS):
         row = await runtime.storage.thread(key)
         if row is not None:
+            check_run(row)
             await _refuse_second(runtime, row, run)
         if row is None or not is_live(row, runtime.clock.now()):
             return row

@@ -48,6 +48,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     steps: int = 0  # how many results are recorded
     questions: list[str] = []
     next: list[str] = []  # what to type
+    quarantined: bool = False  # it was imported, and nothing goes on until somebody trusts it
+    origin: str | None = None  # SHA-256 of the file it was imported from
 
     @property
     def unverified(self) -> list[Effect]:
@@ -62,7 +64,11 @@ async def explain(runtime: Runtime, row: ThreadRow, user: Any) -> Why:
     """Read the log of the newest run."""
     current = await runtime.standing.newest(row)
     if current is None:
-        return Why(thread=row.key.id, run=None, next=[f"store.thread({_named(row, user)}).history()"])
+        named = _named(row, user)
+        next_ = _trust(named) if row.is_quarantined else [f"store.thread({named}).history()"]
+        return Why(
+            thread=row.key.id, run=None, next=next_, quarantined=row.is_quarantined, origin=row.origin
+        )  # fmt: skip
     entries = await runtime.storage.entries(row.key, after=current.version, kinds=_KINDS)
     failed = _failure(row.key.id, entries)
     error = await runtime.standing.failure(row) if row.status in (FAILED, DEAD) else ""
@@ -74,7 +80,8 @@ async def explain(runtime: Runtime, row: ThreadRow, user: Any) -> Why:
         thread=row.key.id, run=info, failed=failed[1] if failed else "", failed_at=failed[0] if failed else None,
         last_good=_before(entries, failed, current), effects=effects, steps=finished,
         questions=[f"{pause.id}: {pause.ask}{_untold(pause)}" for pause in pauses],
-        next=_next(_named(row, user), info, [pause.id for pause in pauses]),
+        next=_next(_named(row, user), info, [pause.id for pause in pauses]), quarantined=row.is_quarantined,
+        origin=row.origin,
     )  # fmt: skip
 
 
@@ -127,7 +134,13 @@ def _named(row: ThreadRow, user: Any) -> str:
     return repr(row.key.id) if user is None else f"{row.key.id!r}, user={user!r}"
 
 
+def _trust(thread: str) -> list[str]:
+    return [f'store.trust({thread}, by="you", dry_run=True)', f'store.trust({thread}, by="you")']
+
+
 def _next(thread: str, info: RunInfo, pauses: list[str]) -> list[str]:
+    if info.quarantined:
+        return _trust(thread)
     again = f"store.resume({thread})" if info.agent else f"store.thread({thread}).run()"
     if info.status == DECIDED:  # and nobody went on with it yet
         return [again]
@@ -143,10 +156,15 @@ def _next(thread: str, info: RunInfo, pauses: list[str]) -> list[str]:
 
 def _lines(why: Why) -> list[str]:
     run = why.run
+    quarantine = [f"  quarantined: imported from file {why.origin}; nothing of it goes on until somebody trusts it"]
     if run is None:
-        return [f"thread {shown(why.thread)}: no run yet"]
+        lines = [f"thread {shown(why.thread)}: no run yet"]
+        if why.quarantined:
+            lines += [*quarantine, *(f"  next: {each}" for each in why.next)]
+        return lines
     agent = "a block of code" if run.agent is None else shown(run.agent)
     lines = [f"thread {shown(why.thread)}: run {run.id} of {agent} is {run.status}"]
+    lines += quarantine if why.quarantined else []
     lines += [f"  failed: {printable(why.failed)} (version {why.failed_at})"] if why.failed else []
     lines += [f"  last good point: version {why.last_good}; {why.steps} results are recorded"]
     lines += [

@@ -272,7 +272,8 @@ class Storage(Protocol):
     async def fork(self, source: ThreadKey, version: int, target: ThreadRow) -> ThreadRow:
         """Make `target` (key, uid, name, agent, tags, created) a thread whose history is `source` up to `version`.
 
-        Constant work, nothing is copied. It is quarantined if `source` is, and has its origin. The very same fork again (uid, parent, version) answers as the first time did.
+        Constant work, nothing is copied. It is quarantined if `source` is, and has its origin. The very same fork again
+        (uid, parent, version) answers as the first time did.
         Raises `NotFoundError` (no such thread or version, or its state was pruned), `ThreadExistsError`.
         """
         ...

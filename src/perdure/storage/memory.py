@@ -18,8 +18,8 @@ from perdure.core.identity import ThreadKey, same_owner
 from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected, Projection, Tallies
 from perdure.core.ports import Silence, Telemetry
 from perdure.core.pruning import BLANK, Pruning, Record, WholeLog, check_current
-from perdure.core.seams import Rewind, Seams, check_there, within
 from perdure.core.quarantine import shares_past, with_standing_of
+from perdure.core.seams import Rewind, Seams, check_there, within
 from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Which, is_among, is_due, is_wanted, listed
 from perdure.core.transfer import ThreadCopy
 from perdure.core.writes import (

@@ -22,10 +22,12 @@ from perdure.checkpoints.repairing import Repaired
 from perdure.checkpoints.verifying import Progress as VerifyProgress
 from perdure.core.approvals import Approvals
 from perdure.core.comparison import Comparison, Comparisons
+from perdure.core.identity import FromFile
 from perdure.core.ports import Clock, Randomness, Telemetry
 from perdure.core.recovery_policy import RecoveryPolicy
 from perdure.core.retention_policy import Retention
 from perdure.core.triggers import Triggers
+from perdure.core.trust_preview import TrustPreview
 from perdure.core.verification import Report
 from perdure.core.webhooks import Webhook
 from perdure.core.weights import StoreSizes
@@ -168,6 +170,7 @@ class Perdure(Agents):
         path: str | os.PathLike[str],
         *,
         forks: bool = False,
+        sign: bool = True,
         user: UserArg = None,
         max_decoded_bytes: int | None = None,
         max_decoded_nodes: int | None = None,
@@ -175,7 +178,7 @@ class Perdure(Agents):
         """Write a thread into one file that any store can import; with `forks`, all that descend from it too."""
         handle = thread._thread if isinstance(thread, Thread) else thread  # pyright: ignore[reportPrivateUsage]
         done = self._store.export(
-            handle, path, forks=forks, user=user, max_decoded_bytes=max_decoded_bytes,
+            handle, path, forks=forks, sign=sign, user=user, max_decoded_bytes=max_decoded_bytes,
             max_decoded_nodes=max_decoded_nodes,
         )  # fmt: skip
         return self._run(done)
@@ -184,18 +187,38 @@ class Perdure(Agents):
         self,
         path: str | os.PathLike[str],
         *,
+        user: UserId | FromFile | None = None,
         to: str | None = None,
-        user: UserId | None = None,
+        trust: bool = False,
         overwrite: bool = False,
         max_decoded_bytes: int | None = None,
         max_decoded_nodes: int | None = None,
     ) -> list[Copied]:
-        """Add the threads of an export, and return what became of each; it can be repeated."""
+        """Add the threads of an export for `user`, and return what became of each. See `perdure.Perdure.import_`."""
         done = self._store.import_(
-            path, to=to, user=user, overwrite=overwrite, max_decoded_bytes=max_decoded_bytes,
+            path, user=user, to=to, trust=trust, overwrite=overwrite, max_decoded_bytes=max_decoded_bytes,
             max_decoded_nodes=max_decoded_nodes,
         )  # fmt: skip
         return self._run(done)
+
+    def trust(
+        self,
+        thread: Thread | str,
+        *,
+        by: str,
+        version: int | None = None,
+        dry_run: bool = False,
+        user: UserArg = None,
+    ) -> TrustPreview:
+        """End the quarantine of an imported thread. See `perdure.Perdure.trust`."""
+        handle = thread._thread if isinstance(thread, Thread) else thread  # pyright: ignore[reportPrivateUsage]
+        return self._run(self._store.trust(handle, by=by, version=version, dry_run=dry_run, user=user))
+
+    def trust_file(
+        self, path: str | os.PathLike[str], *, by: str, dry_run: bool = False, user: UserArg = None
+    ) -> list[TrustPreview]:
+        """Trust all quarantined threads that came from a file. See `perdure.Perdure.trust_file`."""
+        return self._run(self._store.trust_file(path, by=by, dry_run=dry_run, user=user))
 
     def prune(
         self,

@@ -81,7 +81,7 @@ WHERE namespace = ? AND id = ? AND name_key IS NOT NULL"""
         self.INSERT_THREAD = f"""INSERT INTO {thread} (uid, name_key, namespace, user_id, id, name, agent, tags,
   status, head, head_state_version, head_digest, last_checkpoint, epoch, lease_owner, lease_until, wake_at, attempts,
   parent, parent_version, created_at, metadata, run_version, quarantined_at, origin, origin_version, updated_at{column})
-VALUES (?, ?, ?, {self.dialect.user_bound}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?{mark})"""
+VALUES (?, ?, ?, {self.dialect.user_bound}{", ?" * 23}{mark})"""
         self.THREAD_ROW = f'SELECT "row" FROM {thread} WHERE uid = ?'
 
         # The head moves; nothing else of the line changes.

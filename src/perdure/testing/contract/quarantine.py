@@ -73,7 +73,8 @@ class QuarantineContract(Moving):
         self, storage: Storage, source: Scribe, kind: EntryKind
     ) -> None:
         row = await quarantined(storage, source)
-        for fields in ({}, {"uid": row.uid}, {"idem_key": "k", "request": b"r" * 32}, {"patch": ThreadPatch(wake_at=1)}):
+        keyed: dict[str, Any] = {"idem_key": "k", "request": b"r" * 32}
+        for fields in ({}, {"uid": row.uid}, keyed, {"patch": ThreadPatch(wake_at=1)}):
             for kinds in ((kind,), (MESSAGE, kind)):
                 with pytest.raises(QuarantinedError):
                     await storage.append(source.write(THREAD, *kinds, **fields))
@@ -96,8 +97,8 @@ class QuarantineContract(Moving):
         row = await quarantined(storage, source)
         grown = await storage.append(source.write(THREAD, MESSAGE))
         for uid in (None, row.uid):
+            write = source.write(THREAD, EntryKind.THREAD_TRUSTED, uid=uid, head=row.head, patch=TRUST)
             with pytest.raises(VersionConflictError):
-                write = source.write(THREAD, EntryKind.THREAD_TRUSTED, uid=uid, head=row.head, patch=TRUST)
                 await storage.append(write)
         assert await storage.thread(THREAD) == grown.row
 

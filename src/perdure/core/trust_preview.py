@@ -1,0 +1,217 @@
+"""What trusting a thread would set going, read from its log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from perdure.core.calls import decode_failure, decode_intent, decode_outcome, shown, told
+from perdure.core.codec import decode_known
+from perdure.core.entries import Entry, EntryKind
+from perdure.core.pauses import Opened, decode_decided, decode_opened
+from perdure.core.runs import Started, decode_ended, decode_started
+from perdure.core.threads import ThreadRow
+from perdure.core.times import MAX_MICROS, to_datetime
+
+_ENDS = (EntryKind.RUN_FINISHED, EntryKind.RUN_CANCELLED)
+KINDS = (
+    *(EntryKind.RUN_STARTED, *_ENDS),
+    *(EntryKind.TOOL_STARTED, EntryKind.TOOL_FINISHED, EntryKind.TOOL_FAILED),
+    *(EntryKind.PAUSE_OPENED, EntryKind.PAUSE_DECIDED),
+)
+
+
+class ToolToVerify(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that was started and has no result: nobody knows whether it ran."""
+
+    name: str
+    args: Any
+    key: str  # its idempotency key
+    version: int
+
+
+class RunToContinue(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that is not over."""
+
+    run: str
+    agent: str | None  # the handler; None for a block of code, which goes on when it is entered again
+    key: str | None
+    input: Any
+    version: int  # of its first entry
+    unverified: list[ToolToVerify] = []
+
+
+class RecordedDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision of the log. It counts once the thread is trusted."""
+
+    pause: str
+    name: str
+    ask: str
+    approved: bool
+    by: str | None  # as the log says; None when a deadline decided
+    args: Any  # with which what was asked about is done
+    answer: Any
+    at: datetime  # as the log says
+    version: int
+
+
+class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """A question of the log that nobody decided."""
+
+    pause: str
+    name: str
+    ask: str
+    args: Any
+    deadline: datetime | None
+    version: int
+
+
+class TrustPreview(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes on, and what counts, once a thread is trusted. `str()` of it is for people."""
+
+    thread: str
+    user: Any
+    version: int  # of its newest entry: what is trusted is the thread up to here
+    quarantined_at: datetime | None  # None: it is trusted
+    origin: str | None  # SHA-256 of the file it came from
+    origin_version: int  # its head in that file
+    status: str
+    agent: str | None
+    wake_at: datetime | None  # the timer: a worker looks at it then, at once if that is past
+    runs: list[RunToContinue] = []
+    decisions: list[RecordedDecision] = []
+    pauses: list[OpenQuestion] = []
+
+    @property
+    def is_quarantined(self) -> bool:
+        """Whether it is not trusted yet."""
+        return self.quarantined_at is not None
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+
+def preview(row: ThreadRow, user: Any, entries: Iterable[Entry]) -> TrustPreview:
+    """Read it from all entries of the kinds `KINDS`; raise `EntryDamagedError` for one that cannot be read."""
+    found = _Reader(row.key.id)
+    for entry in entries:
+        if entry.payload:  # one that was pruned says nothing, to a run neither
+            found.read(entry)
+    return TrustPreview(
+        thread=row.key.id, user=user, version=row.head, quarantined_at=_time(row.quarantined_at), origin=row.origin,
+        origin_version=row.origin_version, status=row.status, agent=row.agent, wake_at=_time(row.wake_at),
+        runs=found.runs(), decisions=found.decisions, pauses=found.open_questions(),
+    )  # fmt: skip
+
+
+class _Reader:
+    """What was read so far."""
+
+    def __init__(self, thread: str) -> None:
+        self._thread = thread
+        self._runs: dict[str, tuple[int, Started]] = {}
+        self._tools: dict[bytes, tuple[str, ToolToVerify]] = {}  # with the run they belong to
+        self._asked: dict[str, tuple[int, Opened]] = {}
+        self._all_asked: dict[str, Opened] = {}
+        self.decisions: list[RecordedDecision] = []
+
+    def read(self, entry: Entry) -> None:
+        """Go on with the next entry."""
+        kind = entry.kind
+        if kind is EntryKind.RUN_STARTED:
+            started = told(self._thread, entry, decode_started)
+            self._runs[started.run] = entry.version, started
+        elif kind in _ENDS:
+            self._runs.pop(told(self._thread, entry, decode_ended).run, None)
+        elif kind is EntryKind.TOOL_STARTED:
+            self._read_intent(entry)
+        elif kind is EntryKind.TOOL_FINISHED:
+            self._tools.pop(told(self._thread, entry, decode_outcome).call.id, None)
+        elif kind is EntryKind.TOOL_FAILED:
+            self._tools.pop(told(self._thread, entry, decode_failure).call.id, None)
+        elif kind is EntryKind.PAUSE_OPENED:
+            opened = told(self._thread, entry, decode_opened)
+            self._asked[opened.pause], self._all_asked[opened.pause] = (entry.version, opened), opened
+        elif kind is EntryKind.PAUSE_DECIDED:
+            self._read_decision(entry)
+
+    def runs(self) -> list[RunToContinue]:
+        """The runs that are not over, oldest first."""
+        return [
+            RunToContinue(
+                run=run, agent=started.name, key=started.key, input=decode_known(bytes(started.input)),
+                version=version, unverified=[tool for of, tool in self._tools.values() if of == run],
+            )
+            for run, (version, started) in self._runs.items()
+        ]  # fmt: skip
+
+    def open_questions(self) -> list[OpenQuestion]:
+        """The questions without a decision, oldest first."""
+        return [
+            OpenQuestion(
+                pause=pause, name=opened.name, ask=opened.ask, args=decode_known(bytes(opened.args)),
+                deadline=_time(opened.deadline or None), version=version,
+            )
+            for pause, (version, opened) in self._asked.items()
+        ]  # fmt: skip
+
+    def _read_intent(self, entry: Entry) -> None:
+        intent = told(self._thread, entry, decode_intent)
+        self._tools[intent.call.id] = intent.call.run, ToolToVerify(
+            name=intent.call.name, args=decode_known(bytes(intent.arguments)), key=shown(intent.call.id),
+            version=entry.version,
+        )  # fmt: skip
+
+    def _read_decision(self, entry: Entry) -> None:
+        decided = told(self._thread, entry, decode_decided)
+        self._asked.pop(decided.pause, None)
+        opened = self._all_asked.get(decided.pause)
+        args = decided.args if opened is None else decided.args_of(opened)
+        self.decisions.append(
+            RecordedDecision(
+                pause=decided.pause, name=opened.name if opened else "", ask=opened.ask if opened else "",
+                approved=decided.approved, by=decided.by, args=decode_known(bytes(args)),
+                answer=decode_known(bytes(decided.answer)), at=to_datetime(entry.micros), version=entry.version,
+            )
+        )  # fmt: skip
+
+
+def _time(micros: int | None) -> datetime | None:
+    """A time of a row that somebody else may have written; one beyond the calendar is its end."""
+    return None if micros is None else to_datetime(min(max(micros, 0), MAX_MICROS))
+
+
+def _lines(found: TrustPreview) -> list[str]:
+    whose = f" of {found.user}" if found.user is not None else ""
+    lines = [f"thread {found.thread}{whose}, version {found.version}: {_standing(found)}"]
+    lines += [f"  status {found.status}, agent {found.agent or 'none'}, {_timer(found)}"]
+    for run in found.runs:
+        what = f"of {run.agent}" if run.agent else "of a block of code"
+        lines.append(f"  would go on: run {run.run} {what}, with input {run.input!r} (version {run.version})")
+        lines += [f"    unverified: {tool.name}({tool.args!r}), key {tool.key}" for tool in run.unverified]
+    lines += [f"  would count: {_decision(each)}" for each in found.decisions]
+    lines += [f"  would be asked: {each.pause} {each.name}: {each.ask!r} with {each.args!r}" for each in found.pauses]
+    if not (found.runs or found.decisions or found.pauses):
+        lines.append("  nothing would go on: no run is unfinished, nothing was decided, nothing is asked")
+    return lines
+
+
+def _standing(found: TrustPreview) -> str:
+    if found.quarantined_at is None:
+        return "trusted"
+    since = found.quarantined_at.strftime("%Y-%m-%d %H:%M:%SZ")
+    return f"quarantined since {since}, from file {found.origin or 'unknown'} up to version {found.origin_version}"
+
+
+def _timer(found: TrustPreview) -> str:
+    return "no timer" if found.wake_at is None else f"due at {found.wake_at.strftime('%Y-%m-%d %H:%M:%SZ')}"
+
+
+def _decision(each: RecordedDecision) -> str:
+    word = "approved" if each.approved else "denied"
+    by = each.by or "a deadline"
+    answer = "" if each.answer is None else f", answer {each.answer!r}"
+    return f"{each.name} {each.pause} {word} by {by}: {each.ask!r} with {each.args!r}{answer} (version {each.version})"
