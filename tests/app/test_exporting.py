@@ -33,7 +33,7 @@ from perdure.core.errors import (
     StorageFullError,
     StorageUnavailableError,
 )
-from perdure.core.identity import ThreadKey
+from perdure.core.identity import FROM_FILE, ThreadKey
 from perdure.core.threads import ThreadRow
 from perdure.storage.contract import Storage
 from perdure.storage.drive import drive
@@ -41,6 +41,7 @@ from perdure.storage.file.disk import RealFile
 from perdure.storage.memory import MemoryStorage
 from perdure.sync import Perdure
 from perdure.testing.contract.transfer import everything
+from tests.app.backups import believe, storage_of
 from tests.contract.backends import BACKENDS
 
 TICKET = ThreadKey("", "alice", "ticket")
@@ -67,10 +68,6 @@ def store() -> Iterator[Perdure]:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "ticket.perdure"
-
-
-def storage_of(store: Perdure) -> Storage:
-    return store._store._parts.storage
 
 
 def ticket(store: Perdure) -> perdure.sync.Thread:
@@ -106,10 +103,11 @@ def test_every_backend_imports_what_every_other_exports(
     drive(other.setup())
     drive(copy_threads(storage_of(store), one))
     drive(export_thread(one, TICKET, path, forks=True))
-    assert set(outcomes(drive(import_file(other, path))).values()) == {"copied"}
+    believe(other, one)
+    assert set(outcomes(drive(import_file(other, path, user=FROM_FILE, trust=True))).values()) == {"copied"}
     assert all_of(other, FAMILY) == all_of(one, FAMILY) == all_of(storage_of(store), FAMILY)
     assert drive(other.sizes()).entries == 41 + 1 + 1
-    assert set(outcomes(drive(import_file(other, path))).values()) == {"same"}
+    assert set(outcomes(drive(import_file(other, path, user="alice", trust=True))).values()) == {"same"}
     for storage, backend in zip((one, other), backends, strict=True):
         drive(storage.close())
         backend.clear()
@@ -120,7 +118,9 @@ async def test_asynchronous_callers_have_the_same(tmp_path: Path, path: Path) ->
         await one.thread("t", user="alice").save({"n": 1})
         done = await one.export(one.thread("t", user="alice"), path)
         assert (done.path, done.entries, done.bytes) == (str(path), 1, path.stat().st_size)
-        assert [(each.key.id, each.outcome) for each in await other.import_(path)] == [("t", Outcome.COPIED)]
+        assert [(each.key.id, each.outcome) for each in await other.import_(path, user=FROM_FILE)] == [
+            ("t", Outcome.COPIED)
+        ]
         assert await other.thread("t", user="alice").load() == {"n": 1}
 
 
@@ -179,7 +179,7 @@ def test_a_thread_alone_or_with_what_descends_from_it(store: Perdure, path: Path
     ]:
         assert [each.id for each in store.export(thread, path, forks=forks).threads] == expected
         with Perdure.open("memory://") as other:
-            other.import_(path)
+            other.import_(path, user="alice")
             for name in expected:
                 assert other.thread(name, user="alice").load() == store.thread(name, user="alice").load()
 
@@ -188,7 +188,7 @@ def test_forks_share_their_past_in_the_file_and_afterwards(store: Perdure, path:
     alone = store.export(ticket(store), path).bytes
     assert store.export(ticket(store), path, forks=True).bytes < alone + 4000
     with Perdure.open("memory://") as other:
-        other.import_(path)
+        other.import_(path, user="alice")
         assert other.sizes().entries == 43
         assert other.thread("what-if", user="alice").info().forked_from == 20
 
@@ -197,7 +197,7 @@ def test_a_fork_of_a_deleted_fork_is_a_descendant_too(store: Perdure, path: Path
     store.thread("what-if", user="alice").delete()
     assert [each.id for each in store.export(ticket(store), path, forks=True).threads][1:] == ["early", "later"]
     with Perdure.open("memory://") as other:
-        other.import_(path)
+        other.import_(path, user="alice")
         assert other.thread("later", user="alice").load()["city"] == "Rome"
 
 
@@ -218,7 +218,8 @@ def test_what_was_rewound_and_pruned_comes_along(store: Perdure, path: Path) -> 
     thread.prune(keep=2)
     assert {"records", "rewinds"} <= set(store.export(thread, path, forks=True).threads[0].counts)
     with Perdure.open("memory://") as other:
-        assert set(outcomes(other.import_(path)).values()) == {"copied"}
+        believe(storage_of(other), storage_of(store))
+        assert set(outcomes(other.import_(path, user="alice", trust=True)).values()) == {"copied"}
         assert all_of(storage_of(other), FAMILY) == all_of(storage_of(store), FAMILY)
         for point in thread.history():
             assert ticket(other).load(f"@{point.id}") == thread.load(f"@{point.id}")
@@ -237,7 +238,7 @@ def test_an_imported_fork_of_pruned_threads_can_be_exported_again(store: Perdure
     last = ThreadKey("", "alice", "last")
     for number in range(3):
         with Perdure.open(f"file://{tmp_path}/{number}") as other:
-            other.import_(tmp_path / f"{number}.perdure")
+            other.import_(tmp_path / f"{number}.perdure", user="alice")
             assert other.verify(restore=True).damaged == []
             assert drive(storage_of(other).seams(last)) == drive(storage_of(store).seams(last))
             other.export(other.thread("last", user="alice"), tmp_path / f"{number + 1}.perdure")
@@ -246,10 +247,11 @@ def test_an_imported_fork_of_pruned_threads_can_be_exported_again(store: Perdure
 def test_a_grown_export_brings_the_thread_up_to_it(store: Perdure, path: Path) -> None:
     with Perdure.open("memory://") as other:
         store.export(ticket(store), path)
-        other.import_(path)
+        believe(storage_of(other), storage_of(store))
+        other.import_(path, user="alice", trust=True)
         ticket(store).append("messages", "more", checkpoint=True)
         store.export(ticket(store), path)
-        (done,) = other.import_(path)
+        (done,) = other.import_(path, user="alice")
         assert (done.outcome, done.entries) == (Outcome.GREW, 1)
         assert ticket(other).load() == ticket(store).load()
 
@@ -258,7 +260,7 @@ def test_an_older_export_changes_nothing(store: Perdure, path: Path) -> None:
     store.export(ticket(store), path)
     ticket(store).append("messages", "more")
     before = all_of(storage_of(store), FAMILY)
-    assert [each.outcome for each in store.import_(path)] == [Outcome.SAME]
+    assert [each.outcome for each in store.import_(path, user="alice")] == [Outcome.SAME]
     assert all_of(storage_of(store), FAMILY) == before
 
 
@@ -267,10 +269,10 @@ def test_another_history_is_refused_unless_overwriting_is_asked_for(store: Perdu
     with Perdure.open("memory://") as other:
         handle = other.thread("ticket", user="alice")
         handle.save({"mine": True})
-        (done,) = other.import_(path)
+        (done,) = other.import_(path, user="alice")
         assert (done.outcome, "another history" in done.reason) == (Outcome.REFUSED, True)
         assert handle.load() == {"mine": True}
-        assert outcomes(other.import_(path, overwrite=True)) == {"ticket": "copied"}
+        assert outcomes(other.import_(path, user="alice", overwrite=True)) == {"ticket": "copied"}
         assert handle.load() == ticket(store).load()
 
 
@@ -293,28 +295,28 @@ def test_a_name_that_would_be_too_long_is_told(store: Perdure, path: Path) -> No
     store.export(ticket(store), path, forks=True)
     with Perdure.open("memory://") as other:
         with pytest.raises(InvalidIdError):
-            other.import_(path, to="x" * 510)
+            other.import_(path, user="alice", to="x" * 510)
         assert other.sizes().threads == 0
 
 
 def test_it_is_imported_into_the_namespace_of_the_store(store: Perdure, path: Path) -> None:
     store.export(ticket(store), path)
     with Perdure.open("memory://", namespace="staging") as other:
-        assert [each.key for each in other.import_(path)] == [ThreadKey("staging", "alice", "ticket")]
+        assert [each.key for each in other.import_(path, user="alice")] == [ThreadKey("staging", "alice", "ticket")]
         assert ticket(other).load() == ticket(store).load()
 
 
 def test_a_key_that_was_used_is_known_after_an_import(store: Perdure, path: Path) -> None:
     store.export(ticket(store), path)
     with Perdure.open("memory://") as other:
-        other.import_(path)
+        other.import_(path, user="alice")
         assert ticket(other).append("messages", {"turn": 1, "text": "word " * 200}, key="k1") == 2
 
 
 def test_a_long_thread_is_imported_with_a_whole_state_beside_its_log(store: Perdure, path: Path) -> None:
     store.export(ticket(store), path)
     with Perdure.open("memory://") as other:
-        other.import_(path)
+        other.import_(path, user="alice")
         assert ticket(other).info().sizes.snapshots == 1
 
 
@@ -322,7 +324,7 @@ def test_a_lease_stays_behind(store: Perdure, path: Path) -> None:
     drive(storage_of(store).claim(TICKET, "host-of-alice", until=1 << 60, now=0))
     store.export(ticket(store), path)
     target = MemoryStorage()
-    drive(import_file(target, path))
+    drive(import_file(target, path, user="alice"))
     row = drive(target.thread(TICKET))
     assert row is not None
     assert (row.lease_owner, row.lease_until) == (None, 0)
@@ -339,7 +341,7 @@ def test_damage_anywhere_is_refused_and_nothing_is_imported(store: Perdure, path
         for damaged in (flipped, data[:at], data[:at] + b"\0" + data[at:]):
             path.write_bytes(damaged)
             with pytest.raises((ExportDamagedError, SchemaTooNewError), match=str(path)):
-                drive(import_file(target, path))
+                drive(import_file(target, path, user="alice"))
     assert drive(target.sizes()).threads == 0
 
 
@@ -352,11 +354,11 @@ def test_a_file_that_is_no_export_is_refused(tmp_path: Path) -> None:
         }.items():
             (tmp_path / name).write_bytes(content)
             with pytest.raises(SchemaTooNewError if name == "newer" else ExportDamagedError, match=name):
-                store.import_(tmp_path / name)
+                store.import_(tmp_path / name, user="")
         with pytest.raises(NotFoundError, match="absent"):
-            store.import_(tmp_path / "absent")
+            store.import_(tmp_path / "absent", user="")
         with pytest.raises(InvalidIdError):
-            store.import_(tmp_path / "empty", to="")
+            store.import_(tmp_path / "empty", user="", to="")
 
 
 def test_a_thread_whose_log_was_forged_is_refused(store: Perdure, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,7 +375,7 @@ def test_a_thread_whose_log_was_forged_is_refused(store: Perdure, path: Path, mo
     store.export(ticket(store), path, forks=True)
     with Perdure.open("memory://") as other:
         with pytest.raises(ExportDamagedError, match="thread 'ticket' is not as it was written"):
-            other.import_(path)
+            other.import_(path, user="alice")
         assert other.sizes().threads == 0
 
 
@@ -389,7 +391,7 @@ def test_a_fork_of_another_past_is_refused(store: Perdure, path: Path, monkeypat
     store.export(ticket(store), path, forks=True)
     with Perdure.open("memory://") as other:
         with pytest.raises(ExportDamagedError, match="thread 'later'"):
-            other.import_(path)
+            other.import_(path, user="alice")
         assert other.sizes().threads == 0
 
 
@@ -460,7 +462,7 @@ def test_a_kill_leaves_no_half_file_under_the_final_name(tmp_path: Path, path: P
         child.wait()
         child.stdout.close()
         if path.exists():
-            assert [each.outcome for each in drive(import_file(MemoryStorage(), path))] == [Outcome.COPIED]
+            assert [each.outcome for each in drive(import_file(MemoryStorage(), path, user=""))] == [Outcome.COPIED]
             path.unlink()
 
 
@@ -473,7 +475,7 @@ def test_a_long_thread_does_not_need_several_times_its_size(path: Path) -> None:
             thread.update(delete=["messages"])
         size = thread.info().sizes.entry_bytes
         assert peak(lambda: store.export(thread, path)) < 1.5 * size  # what memory:// has is taken without a copy
-        assert peak(lambda: other.import_(path)) < 2.5 * size
+        assert peak(lambda: other.import_(path, user="")) < 2.5 * size
 
 
 def peak(work: object) -> int:

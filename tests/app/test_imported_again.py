@@ -12,6 +12,7 @@ from perdure.app.copying import Outcome, copy_threads
 from perdure.errors import VersionConflictError
 from perdure.storage.drive import drive
 from perdure.sync import Perdure, Thread
+from tests.app.backups import believe, storage_of
 from tests.interruption import Interruption
 
 WRITES: dict[str, Callable[[Thread], object]] = {
@@ -40,12 +41,13 @@ def thread(ours: Perdure, url: str, tmp_path: Path) -> Thread:
     thread.save({"n": 1, "l": []})
     ours.export(thread, tmp_path / "first")
     with Perdure.open("memory://") as laptop:
-        laptop.import_(tmp_path / "first")
+        believe(storage_of(laptop), storage_of(ours))
+        laptop.import_(tmp_path / "first", user="", trust=True)
         laptop.thread("t").save({"laptop": True, "l": []})
         laptop.export("t", tmp_path / "second")
     thread.save({"server": True, "l": []})
     with Perdure.open(url) as theirs:
-        theirs.import_(tmp_path / "second", overwrite=True)
+        theirs.import_(tmp_path / "second", user="", overwrite=True)
     return thread
 
 
@@ -79,7 +81,8 @@ def test_forks_share_their_past_where_they_go(ours: Perdure, tmp_path: Path) -> 
     with Perdure.open(f"sqlite:///{tmp_path / 'other.db'}") as other:
         for turn in range(2):
             ours.export(ours.thread("t"), tmp_path / f"both {turn}", forks=True)
-            other.import_(tmp_path / f"both {turn}")
+            believe(storage_of(other), storage_of(ours))
+            other.import_(tmp_path / f"both {turn}", user="", trust=True)
             fork = other.thread("fork")
             assert fork.load() == ours.thread("fork").load()
             assert weight(fork) < weight(other.thread("t")) / 4

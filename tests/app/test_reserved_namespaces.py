@@ -128,7 +128,7 @@ async def test_no_namespace_of_a_caller_leads_to_it(kind: str, tmp_path: Path) -
                 with pytest.raises((InvalidIdError, InvalidConfigError), match="holds a control character"):
                     await door(place, name, tmp_path)
             with pytest.raises(InvalidIdError):
-                await import_file(storage_of(checkpointer), tmp_path / "none", namespace=name)
+                await import_file(storage_of(checkpointer), tmp_path / "none", user="", namespace=name)
             with pytest.raises(InvalidIdError):
                 checkpointer.store.scope(user="alice", namespace=name)
         for name in EMPTY:
@@ -175,9 +175,9 @@ async def test_a_file_that_claims_one_is_refused_and_changes_nothing(kind: str, 
             before = await Thread(parts_of(checkpointer.store), row.key).load()
             for namespace in (None, "acme", "other"):
                 with pytest.raises(ExportDamagedError, match="holds a control character"):
-                    await import_file(storage, file, namespace=namespace, overwrite=True, mode="async")
+                    await import_file(storage, file, user="", namespace=namespace, overwrite=True, mode="async")
             with pytest.raises(ExportDamagedError, match="holds a control character"):
-                await checkpointer.store.import_(file, overwrite=True)
+                await checkpointer.store.import_(file, user="", overwrite=True)
             assert await Thread(parts_of(checkpointer.store), row.key).load() == before
             assert await storage.find("other", row.key.id) == []
 

@@ -30,14 +30,14 @@ def test_a_thread_goes_from_one_storage_to_another_in_a_file(folder: Path) -> No
     done = perdure("export", STORE, "ticket", "ticket.perdure", "--user", "alice", "--forks", folder=folder)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("exported           2 threads, 3 entries, ")
-    done = perdure("import", "sqlite:///other.db", "ticket.perdure", folder=folder)
+    done = perdure("import", "sqlite:///other.db", "ticket.perdure", "--user-from-file", folder=folder)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("imported           2 threads, 4 entries, ")
     with Perdure.open(f"sqlite:///{folder}/other.db") as store:
         assert store.thread("what-if", user="alice").load()["city"] == "Rome"
     assert (
         "already there      2 threads"
-        in perdure("import", "sqlite:///other.db", "ticket.perdure", folder=folder).stdout
+        in perdure("import", "sqlite:///other.db", "ticket.perdure", "--user-from-file", folder=folder).stdout
     )
 
 
@@ -55,10 +55,13 @@ def test_what_is_not_imported_is_named_and_the_exit_code_is_1(folder: Path) -> N
     perdure("export", STORE, "ticket", "x.perdure", "--user", "bob", folder=folder)
     with Perdure.open(f"sqlite:///{folder}/other.db") as store:
         store.thread("ticket", user="bob").save({"mine": True})
-    done = perdure("import", "sqlite:///other.db", "x.perdure", folder=folder)
+    done = perdure("import", "sqlite:///other.db", "x.perdure", "--user", "bob", folder=folder)
     assert done.returncode == 1
     assert "not imported       1 thread\n  ticket of bob: the target has a thread of this id" in done.stdout
-    assert perdure("import", "sqlite:///other.db", "x.perdure", "--overwrite", folder=folder).returncode == 0
+    assert (
+        perdure("import", "sqlite:///other.db", "x.perdure", "--user", "bob", "--overwrite", folder=folder).returncode
+        == 0
+    )
 
 
 def test_programs_get_json(folder: Path) -> None:
@@ -66,7 +69,9 @@ def test_programs_get_json(folder: Path) -> None:
     told = json.loads(done.stdout)
     assert (told["threads"][0]["id"], told["threads"][0]["counts"]["entries"]) == ("what-if", 2)
     assert told["bytes"] == (folder / "x.perdure").stat().st_size
-    (told,) = json.loads(perdure("import", "file:./place", "x.perdure", "-o", "json", folder=folder).stdout)
+    (told,) = json.loads(
+        perdure("import", "file:./place", "x.perdure", "--user", "alice", "-o", "json", folder=folder).stdout
+    )
     assert (told["key"]["id"], told["outcome"], told["entries"]) == ("what-if", "copied", 2)
     told = json.loads(perdure("sizes", STORE, "-o", "json", folder=folder).stdout)
     assert (told["threads"], told["largest"][0]["id"]) == (3, "ticket")
@@ -81,12 +86,15 @@ def test_programs_get_json(folder: Path) -> None:
         (["export", STORE, "ticket", "x"], SEVERAL),
         (["export", STORE, "ticket", "agents.db", "--user", "bob"], "agents.db is there already and is no export"),
         (["export", "sqlite:///typo.db", "ticket", "x"], "there is no database yet"),
-        (["import", STORE, "nope"], "error: file 'nope' does not exist\n"),
-        (["import", STORE, "agents.db"], "error: agents.db: the first line does not begin with 'perdure-export '"),
+        (["import", STORE, "nope", "--user", "bob"], "error: file 'nope' does not exist\n"),
+        (
+            ["import", STORE, "agents.db", "--user", "bob"],
+            "error: agents.db: the first line does not begin with 'perdure-export '",
+        ),
         (["sizes", STORE, "nope"], "error: thread 'nope' does not exist\n"),
         (["sizes", STORE, "what-if", "--depth", "-1"], "error: depth must be an int from 0 on, not -1\n"),
         (["sizes", "sqlite:///typo.db"], "there is no database yet"),
-        (["import", "sqlite:///typo.db", "nope"], "error: file 'nope' does not exist\n"),
+        (["import", "sqlite:///typo.db", "nope", "--user", "bob"], "error: file 'nope' does not exist\n"),
     ],
 )
 def test_an_error_is_one_line(folder: Path, arguments: list[str], said: str) -> None:

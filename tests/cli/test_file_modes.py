@@ -42,10 +42,10 @@ def modes_below(folder: Path) -> set[int]:
 
 def test_exports_copies_and_imports_are_for_their_owner_alone(folder: Path) -> None:
     for words in (
-        ("export", STORE, "t", "t.perdure"),
+        ("export", STORE, "t", "t.perdure", "--user", ""),
         ("copy", STORE, "sqlite:///copied.db"),
         ("copy", STORE, "file:./copied"),
-        ("import", "sqlite:///imported.db", "t.perdure"),
+        ("import", "sqlite:///imported.db", "t.perdure", "--user", ""),
     ):
         assert perdure(*words, folder=folder).stderr == ""
     assert {mode(folder / name) for name in ("t.perdure", "copied.db", "imported.db")} == {0o600}
@@ -56,7 +56,7 @@ def test_file_mode_says_otherwise(folder: Path) -> None:
     for words in (
         ("export", STORE, "t", "t.perdure", "--file-mode", "640"),
         ("copy", STORE, "sqlite:///copied.db", "--target-file-mode", "0660"),
-        ("import", "file:./imported", "t.perdure", "--file-mode", "0o660"),
+        ("import", "file:./imported", "t.perdure", "--user", "", "--file-mode", "0o660"),
     ):
         done = perdure(*words, folder=folder)
         assert (done.returncode, done.stderr) == (0, "")
@@ -77,7 +77,7 @@ def test_a_command_says_when_others_may_read(folder: Path, url: str, name: str, 
     url = url.format(name)
     (folder / name / "threads" if (folder / name).is_dir() else folder / name).chmod(loose)
     for words in (
-        ("export", url, "t", "t.perdure"),
+        ("export", url, "t", "t.perdure", "--user", ""),
         ("runs", url),
         ("timeline", url, "t"),
         ("verify", url),

@@ -37,10 +37,8 @@ from perdure.storage.listing import all_threads
 from perdure.storage.transfer import checkpoints_after, take
 
 _PAGE = 500
-ANOTHER = (
-    "the target has a thread of this id with another history; delete it there, have it overwritten, or import this one "
-    "under another id (to=…, --to)"
-)
+ANOTHER = "the target has a thread of this id with another history; delete it there, or have it overwritten"
+_ELSEWHERE = ", or import this one under another id (to=…, --to)"
 _EMPTYING = frozenset({EntryKind.RANGE_PRUNED, EntryKind.MESSAGE_DELETED})  # they take from the entries before them
 
 
@@ -158,7 +156,8 @@ class _Copier:
         if await _chain(self._source, row, standing.head) == standing.head_digest:
             return await self._caught_up(row, standing)
         if not self._overwrite:
-            return Copied(key=row.key, outcome=Outcome.REFUSED, reason=ANOTHER)
+            reason = ANOTHER if self._arrival.origin is None else ANOTHER + _ELSEWHERE
+            return Copied(key=row.key, outcome=Outcome.REFUSED, reason=reason)
         return await self._put_anew(row.key, Outcome.COPIED, standing)
 
     async def _is_put_anew(self, row: ThreadRow, standing: ThreadRow) -> bool:

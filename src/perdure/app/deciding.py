@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.app.directory import Directory
 from perdure.app.handle import Handle, key_of
-from perdure.core.approvers import Approver, approver_of
 from perdure.core.checkpoint import check_limit
 from perdure.core.errors import SAY_WHOSE, InvalidInputError, NotFoundError, short_repr
 from perdure.core.identity import ANY_USER, ThreadKey
@@ -16,6 +15,7 @@ from perdure.core.identity import ANY_USER, ThreadKey
 if TYPE_CHECKING:
     from perdure.app.thread import Thread
     from perdure.app.users import UserArg
+    from perdure.core.approvers import Approver
     from perdure.runtime.answering import View
     from perdure.runtime.decisions import Decision, Pause
 
@@ -55,6 +55,8 @@ class Deciding(Directory):
         owner of the thread; a `Pause` says itself whose it is. A second decision raises `PauseClosedError`, which names
         the first.
         """
+        from perdure.core.approvers import approver_of
+
         decides = approver_of(by, groups)
         return await self._decided(self._view(pause, user), id_of(pause), approved, decides, args, answer, version)
 
@@ -71,6 +73,8 @@ class Deciding(Directory):
 
         Put it into an address of your own, such as one for a phone: whoever has it decides in the name of `by`.
         """
+        from perdure.core.approvers import approver_of
+
         decides = approver_of(by, groups)
         await self._parts.ready()
         return await self._parts.running.links.make(self._view(pause, user), id_of(pause), decides, expires)
@@ -92,6 +96,7 @@ class Deciding(Directory):
 
         Raises as `decide` does, and `LinkInvalidError`, `LinkExpiredError`.
         """
+        from perdure.core.approvers import Approver
         from perdure.runtime.answering import View
 
         await self._parts.ready()

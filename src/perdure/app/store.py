@@ -17,7 +17,6 @@ from perdure.app.parts import Parts
 from perdure.app.running import Running
 from perdure.app.thread import Thread
 from perdure.app.users import UserArg, UserId
-from perdure.core.approvers import approver_of
 from perdure.core.errors import BackgroundWriteError, InvalidIdError, InvalidInputError, SuspendedError
 from perdure.core.identity import ANY_USER, FROM_FILE, FromFile, ThreadKey, check_id, check_label, check_namespace
 from perdure.core.threads import NO_PATCH, ThreadPatch
@@ -473,6 +472,7 @@ def scope_of(
 ) -> UserScope | ApproverScope:
     """The scope of a user or of an approver, for both faces; raise `InvalidInputError` for neither and for both."""
     from perdure.app.scope import ApproverScope, UserScope
+    from perdure.core.approvers import approver_of
 
     parts, checked = parts_of(store), store.namespace if namespace is None else check_namespace(namespace)
     if user is None and approver is not None:

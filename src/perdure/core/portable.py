@@ -127,7 +127,7 @@ class Packer:
             yield self._block(bytes(self._waiting[:BLOCK]))
             del self._waiting[:BLOCK]
 
-    def end(self, line: bytes, key: bytes | None) -> Iterator[bytes]:
+    def end(self, line: bytes, key: bytes | None = None) -> Iterator[bytes]:
         """The last blocks of the export with this first line, which names the key, if there is one."""
         if self._waiting:
             yield self._block(bytes(self._waiting))

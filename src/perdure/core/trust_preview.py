@@ -11,7 +11,7 @@ import msgspec
 from perdure.core.calls import decode_failure, decode_intent, decode_outcome, shown, told
 from perdure.core.codec import decode_known
 from perdure.core.entries import Entry, EntryKind
-from perdure.core.pauses import Opened, decode_decided, decode_opened
+from perdure.core.pauses import Opened, decode_decided, decode_opened, pause_id
 from perdure.core.runs import Started, decode_ended, decode_started
 from perdure.core.threads import ThreadRow
 from perdure.core.times import MAX_MICROS, to_datetime
@@ -96,7 +96,7 @@ class TrustPreview(msgspec.Struct, frozen=True, kw_only=True):
 
 def preview(row: ThreadRow, user: Any, entries: Iterable[Entry]) -> TrustPreview:
     """Read it from all entries of the kinds `KINDS`; raise `EntryDamagedError` for one that cannot be read."""
-    found = _Reader(row.key.id)
+    found = _Reader(row)
     for entry in entries:
         if entry.payload:  # one that was pruned says nothing, to a run neither
             found.read(entry)
@@ -110,8 +110,9 @@ def preview(row: ThreadRow, user: Any, entries: Iterable[Entry]) -> TrustPreview
 class _Reader:
     """What was read so far."""
 
-    def __init__(self, thread: str) -> None:
-        self._thread = thread
+    def __init__(self, row: ThreadRow) -> None:
+        self._row = row
+        self._thread = row.key.id
         self._runs: dict[str, tuple[int, Started]] = {}
         self._tools: dict[bytes, tuple[str, ToolToVerify]] = {}  # with the run they belong to
         self._asked: dict[str, tuple[int, Opened]] = {}
@@ -152,11 +153,14 @@ class _Reader:
         """The questions without a decision, oldest first."""
         return [
             OpenQuestion(
-                pause=pause, name=opened.name, ask=opened.ask, args=decode_known(bytes(opened.args)),
-                deadline=_time(opened.deadline or None), version=version,
+                pause=self._id_here(pause, version, opened), name=opened.name, ask=opened.ask,
+                args=decode_known(bytes(opened.args)), deadline=_time(opened.deadline or None), version=version,
             )
             for pause, (version, opened) in self._asked.items()
         ]  # fmt: skip
+
+    def _id_here(self, pause: str, version: int, opened: Opened) -> str:
+        return pause_id(self._row.uid, shown(opened.call.id)) if version > self._row.parent_version else pause
 
     def _read_intent(self, entry: Entry) -> None:
         intent = told(self._thread, entry, decode_intent)

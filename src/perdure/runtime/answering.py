@@ -23,7 +23,16 @@ from perdure.core.errors import (
     PauseClosedError,
     VersionConflictError,
 )
-from perdure.core.pauses import Decided, Opened, decided_key, decode_decided, decode_opened, opened_key, parts_of
+from perdure.core.pauses import (
+    Decided,
+    Opened,
+    decided_key,
+    decode_decided,
+    decode_opened,
+    opened_key,
+    parts_of,
+    pause_id,
+)
 from perdure.core.payload import encode_body
 from perdure.core.quarantine import check_run
 from perdure.core.runs import DECIDED, PAUSED, RUNNING, WAKING, end_key
@@ -31,7 +40,7 @@ from perdure.core.threads import ThreadPatch, ThreadQuery, ThreadRow
 from perdure.core.times import to_datetime
 from perdure.core.writes import Appended
 from perdure.runtime.decisions import Decision, Pause, decision_of, pause_of
-from perdure.runtime.questions import open_questions
+from perdure.runtime.questions import Question, open_questions
 from perdure.runtime.runtime import Runtime
 
 _ASKING = (PAUSED, DECIDED)  # one of several questions may be decided, and the others wait
@@ -93,7 +102,8 @@ class Answers:
         is_owners = view is None or view.approver is None  # an approver does not see whom the owner tells
         return [
             pause_of(
-                row.key.id, user, each.entry, each.opened, each.untold if is_owners else (), row.is_quarantined
+                row.key.id, user, each.entry, each.opened, id=_id_here(row, each),
+                untold=each.untold if is_owners else (), quarantined=row.is_quarantined,
             )
             for each in found
         ]  # fmt: skip
@@ -196,6 +206,12 @@ class Answers:
         first = decision_of(opened, entry.micros, told(row.key.id, entry, decode_decided))
         by, at = ("its deadline", opened.deadline) if first.expired else (first.by, entry.micros)
         return PauseClosedError(opened.pause, by, first.approved, to_datetime(at).isoformat())
+
+
+def _id_here(row: ThreadRow, question: Question) -> str:
+    """The id of a question as it leads to this thread: one that was imported under another name has another uid."""
+    opened = question.opened
+    return pause_id(row.uid, shown(opened.call.id)) if question.entry.version > row.parent_version else opened.pause
 
 
 def _checked(opened: Opened, answer: Answer) -> Decided:

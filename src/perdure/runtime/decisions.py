@@ -62,12 +62,13 @@ def decision_of(opened: Opened, micros: int, decided: Decided) -> Decision:
 
 
 def pause_of(
-    thread: str, user: Any, entry: Entry, opened: Opened, untold: tuple[str, ...] = (), quarantined: bool = False
-) -> Pause:
+    thread: str, user: Any, entry: Entry, opened: Opened, *, id: str | None = None, untold: tuple[str, ...] = (),
+    quarantined: bool = False,
+) -> Pause:  # fmt: skip
     """A question that stands in the log."""
     expects: Expects = opened.expects
     return Pause(
-        id=opened.pause, name=opened.name, ask=opened.ask, args=decode_known(bytes(opened.args)), thread=thread,
+        id=id or opened.pause, name=opened.name, ask=opened.ask, args=decode_known(bytes(opened.args)), thread=thread,
         user=user, run=opened.call.run, version=entry.version, at=to_datetime(entry.micros), expects=expects.kind,
         choices=expects.choices, schema=expects.form or None, who=opened.who,
         deadline=to_datetime(opened.deadline) if opened.deadline else None, untold=untold,
