@@ -31,7 +31,6 @@ from perdure.core.pauses import (
     decode_opened,
     opened_key,
     parts_of,
-    pause_id,
 )
 from perdure.core.payload import encode_body
 from perdure.core.quarantine import check_run
@@ -40,7 +39,7 @@ from perdure.core.threads import ThreadPatch, ThreadQuery, ThreadRow
 from perdure.core.times import to_datetime
 from perdure.core.writes import Appended
 from perdure.runtime.decisions import Decision, Pause, decision_of, pause_of
-from perdure.runtime.questions import Question, open_questions
+from perdure.runtime.questions import open_questions
 from perdure.runtime.runtime import Runtime
 
 _ASKING = (PAUSED, DECIDED)  # one of several questions may be decided, and the others wait
@@ -102,7 +101,7 @@ class Answers:
         is_owners = view is None or view.approver is None  # an approver does not see whom the owner tells
         return [
             pause_of(
-                row.key.id, user, each.entry, each.opened, id=_id_here(row, each),
+                row.key.id, user, each.entry, each.opened, id=each.id_in(row),
                 untold=each.untold if is_owners else (), quarantined=row.is_quarantined,
             )
             for each in found
@@ -206,12 +205,6 @@ class Answers:
         first = decision_of(opened, entry.micros, told(row.key.id, entry, decode_decided))
         by, at = ("its deadline", opened.deadline) if first.expired else (first.by, entry.micros)
         return PauseClosedError(opened.pause, by, first.approved, to_datetime(at).isoformat())
-
-
-def _id_here(row: ThreadRow, question: Question) -> str:
-    """The id of a question as it leads to this thread: one that was imported under another name has another uid."""
-    opened = question.opened
-    return pause_id(row.uid, shown(opened.call.id)) if question.entry.version > row.parent_version else opened.pause
 
 
 def _checked(opened: Opened, answer: Answer) -> Decided:

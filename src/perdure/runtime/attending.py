@@ -106,7 +106,9 @@ class Attending:
         from perdure.runtime.sending import notice_of
 
         before = question.told.get(hook_id(hook))
-        pause = pause_of(row.key.id, row.key.user or None, question.entry, question.opened)
+        pause = pause_of(
+            row.key.id, row.key.user or None, question.entry, question.opened, id=question.id_in(row)
+        )  # fmt: skip
         notice = notice_of(pause, link=await self._link(hook, pause))
         sent = await self._send(hook, notice)
         attempt = before.notified.attempt + 1 if before else 1

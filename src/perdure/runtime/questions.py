@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from perdure.core.calls import told
+from perdure.core.calls import shown, told
 from perdure.core.entries import Entry, EntryKind
-from perdure.core.pauses import Notified, Opened, decode_decided, decode_notified, decode_opened
+from perdure.core.pauses import Notified, Opened, decode_decided, decode_notified, decode_opened, pause_id
 from perdure.core.threads import ThreadRow
 from perdure.storage.contract import Storage
 
@@ -26,6 +26,11 @@ class Question(msgspec.Struct, frozen=True):
     entry: Entry
     opened: Opened
     told: dict[str, Told] = {}  # by hook
+
+    def id_in(self, row: ThreadRow) -> str:
+        """Its id as it leads to this thread: one that was imported under another name has another uid than in there."""
+        own = self.entry.version > row.parent_version
+        return pause_id(row.uid, shown(self.opened.call.id)) if own else self.opened.pause
 
     @property
     def untold(self) -> tuple[str, ...]:

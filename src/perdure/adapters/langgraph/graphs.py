@@ -14,6 +14,7 @@ from perdure.adapters.langgraph import interrupts
 from perdure.adapters.langgraph.keeper import Keeper
 from perdure.adapters.langgraph.places import KIND, Place
 from perdure.core.errors import InvalidInputError, NotFoundError
+from perdure.core.quarantine import check_run
 from perdure.core.runs import DECIDED, PAUSED
 from perdure.core.threads import ThreadQuery, ThreadRow
 from perdure.core.times import to_datetime
@@ -68,6 +69,7 @@ async def waiting(keeper: Keeper, thread: str) -> Waiting:
     row, found = await keeper.parts.storage.thread(key), await keeper.newest(key)
     if row is None or found is None:
         raise NotFoundError(f"a checkpoint of thread {thread!r}")
+    check_run(row)
     return Waiting(found, await interrupts.answers(keeper.parts, row))
 
 
@@ -90,7 +92,7 @@ async def resumable(keeper: Keeper, limit: int) -> list[Resumable]:
     rows: list[ThreadRow] = []
     for status in (DECIDED, PAUSED):
         query = ThreadQuery(namespace=keeper.namespace, user=keeper.user, agent=KIND, status=status, limit=limit)
-        rows += await keeper.parts.storage.threads(query)
+        rows += [row for row in await keeper.parts.storage.threads(query) if not row.is_quarantined]
     rows.sort(key=lambda row: (row.updated, row.uid), reverse=True)
     return [await _told(keeper, row) for row in rows[:limit]]
 

@@ -19,6 +19,7 @@ from perdure.core.document import Document
 from perdure.core.entries import EntryKind
 from perdure.core.errors import NotFoundError, VersionConflictError
 from perdure.core.identity import ThreadKey
+from perdure.core.quarantine import check_run
 from perdure.core.threads import IDLE, NO_PATCH, ThreadPatch
 
 _TIPS = 10_000  # threads whose newest checkpoint is remembered
@@ -203,10 +204,16 @@ class Keeper:
             self._asking.clear()  # the status of those threads is put right when they are read again
         self._asking[key] = checkpoint
 
-    async def get(self, place: Place, values: layout.Values) -> Found | None:
-        """The checkpoint of a place, or the newest one of its thread; None when there is none."""
+    async def get(self, place: Place, values: layout.Values, *, runs: bool = False) -> Found | None:
+        """The checkpoint of a place, or the newest one of its thread; None when there is none.
+
+        Raises `QuarantinedError` for a graph that `runs` on a thread that nobody has trusted: it would go on with what
+        a stranger put there before it writes anything that could be refused.
+        """
         await self.parts.ready()
         key = self.key(place)
+        if runs and (thread := await self.parts.storage.thread(key)) is not None:
+            check_run(thread)
         row = await self._find(key, place.checkpoint)
         if row is None:
             return None

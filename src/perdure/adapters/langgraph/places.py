@@ -12,6 +12,7 @@ from perdure.core.identity import SUBGRAPHS, ThreadKey, check_id, reserved_names
 
 KIND = "langgraph"  # of the checkpoints that a graph saves
 _HEX = frozenset("0123456789abcdef")
+_RUNTIME = "__pregel_runtime"  # what LangGraph puts into the config of a run, and of nothing else
 _OTHER = "z"  # begins the name of an id that is no UUID; no hexadecimal digit
 
 
@@ -97,6 +98,11 @@ def may_branch(config: Mapping[str, Any], place: Place, source: object) -> bool:
         return read.asked is not None and read.asked == place.checkpoint
     # Nobody read anything: a caller of the saver means the parent it names, a run began on an empty thread.
     return not any(name.startswith("__pregel_") for name in given)
+
+
+def is_run(config: Mapping[str, Any]) -> bool:
+    """Whether a graph asks that is about to run, not somebody who looks at its state."""
+    return _RUNTIME in (config.get("configurable") or {})
 
 
 def config_of(place: Place, asked: str | None) -> dict[str, Any]:

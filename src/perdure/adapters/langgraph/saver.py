@@ -31,7 +31,7 @@ from perdure.adapters.langgraph import graphs, listing, types, upkeep
 from perdure.adapters.langgraph.graphs import Factory, Graphs, Resumable
 from perdure.adapters.langgraph.keeper import Found, Keeper, Put
 from perdure.adapters.langgraph.layout import Values
-from perdure.adapters.langgraph.places import config_of, may_branch, place_of, plain, plain_config
+from perdure.adapters.langgraph.places import config_of, is_run, may_branch, place_of, plain, plain_config
 from perdure.adapters.langgraph.sides import Closing, Sides
 from perdure.adapters.langgraph.trial import Trial, TrialReport, bytes_of
 from perdure.adapters.langgraph.turns import Turn, fenced
@@ -150,9 +150,12 @@ class PerdureSaver(BaseCheckpointSaver[Any], Closing):
             await trial.awrite("put_writes", place.thread, lambda: trial.saver.aput_writes(*given))
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """The checkpoint that a config names, or the newest one of its thread; None when there is none."""
-        place, values = place_of(config), self._values
-        found = self._sides.run(lambda keeper: keeper.get(place, values))
+        """The checkpoint that a config names, or the newest one of its thread; None when there is none.
+
+        Raises `QuarantinedError` when a graph is about to run on an imported thread that nobody has trusted.
+        """
+        place, values, runs = place_of(config), self._values, is_run(config)
+        found = self._sides.run(lambda keeper: keeper.get(place, values, runs=runs))
         ours = None if found is None else _tuple(found, place.checkpoint)
         if (trial := self._trial) is None:
             return ours
@@ -162,8 +165,8 @@ class PerdureSaver(BaseCheckpointSaver[Any], Closing):
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """`get_tuple` for asynchronous code."""
-        place, values = place_of(config), self._values
-        found = await self._sides.arun(lambda keeper: keeper.get(place, values))
+        place, values, runs = place_of(config), self._values, is_run(config)
+        found = await self._sides.arun(lambda keeper: keeper.get(place, values, runs=runs))
         ours = None if found is None else _tuple(found, place.checkpoint)
         if (trial := self._trial) is None:
             return ours
