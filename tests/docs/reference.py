@@ -18,6 +18,7 @@ from perdure.core import errors
 from perdure.core.deliveries import Sent
 from perdure.core.portable import Listed
 from perdure.core.retention import Plan, Point, Verdict
+from perdure.core.trust_preview import OpenQuestion, RecordedDecision, RunToContinue, ToolToVerify, TrustPreview
 from perdure.core.weights import KindSize, Largest, StoreSizes, ThreadSizes, ThreadTotal, Weight
 from perdure.core.writes import Sizes
 from perdure.runtime.models import ModelRequest
@@ -42,6 +43,7 @@ VALUES = (
     ModelRequest, Chunk, perdure.AgentResult, perdure.AgentEvent, perdure.Reply, perdure.ToolCall, perdure.ToolSchema,
     perdure.Usage,
     perdure.CheckpointDiff, StoreSizes, ThreadTotal, ThreadSizes, KindSize, Weight, Largest, Exported, Listed, Copied,
+    TrustPreview, RunToContinue, ToolToVerify, RecordedDecision, OpenQuestion,
     perdure.webhooks.Webhook, perdure.webhooks.Notice, perdure.webhooks.Body, Sent,
 )  # fmt: skip
 AGENTS = (
@@ -92,6 +94,11 @@ What a request handler gets: see [users and tenants](../guides/users-and-tenants
 `user=perdure.ANY_USER` is for trusted code such as an administrator's tool. Where one thread is meant, it takes the
 only one of this id, whoever owns it, or raises `AmbiguousThreadError`, which names the users. Without `user`, an id
 means the thread that belongs to nobody. Lists cover everybody's threads either way.
+
+### FROM_FILE
+
+`store.import_(path, user=perdure.FROM_FILE)` gives each thread to the owner that the file names: for backups of your
+own ([guide](../guides/importing.md)).
 
 ## Run
 

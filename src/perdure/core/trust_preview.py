@@ -200,7 +200,8 @@ def _lines(found: TrustPreview) -> list[str]:
     lines += [f"  would be asked: {each.pause} {each.name}: {each.ask!r} with {each.args!r}" for each in found.pauses]
     if not (found.runs or found.decisions or found.pauses):
         lines.append("  nothing would go on: no run is unfinished, nothing was decided, nothing is asked")
-    return lines
+    # Each of them is one line of ours: a line break in a stored text must not begin another.
+    return [printable(line) for line in lines]
 
 
 def _standing(found: TrustPreview) -> str:
