@@ -189,7 +189,8 @@ def _said(info: RunInfo) -> str:
 def _next(told: Why, pauses: list[str], at: Place, url: str, user: str | None) -> list[str]:
     """What to type."""
     if told.quarantined:
-        return [at.command("trust", url, told.thread, *more, user=user) for more in (("--dry-run",), ())]
+        ways: list[dict[str, str | bool]] = [{"--dry-run": True}, {}]
+        return [at.hint("trust", url, told.thread, user=user, options=way) for way in ways]
     if told.run is None or told.run.status not in _LEFT:
         return []
     ways = [(pause, way) for pause in pauses for way in ("--approve", "--deny")]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from cyclopts import Parameter
+
 from perdure.cli.main import UsageError
 from perdure.cli.output import Terminal, write, write_json, write_lines
 from perdure.cli.parameters import HERE, Address, Output, Owner, Place

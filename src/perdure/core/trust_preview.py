@@ -12,6 +12,7 @@ from perdure.core.calls import decode_failure, decode_intent, decode_outcome, sh
 from perdure.core.codec import decode_known
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.pauses import Opened, decode_decided, decode_opened, pause_id
+from perdure.core.printable import printable
 from perdure.core.runs import Started, decode_ended, decode_started
 from perdure.core.threads import ThreadRow
 from perdure.core.times import MAX_MICROS, to_datetime
