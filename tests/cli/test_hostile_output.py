@@ -44,6 +44,9 @@ def fill(url: str) -> None:
             thread.append("messages", {"role": "assistant", "content": ATTACK})
             thread.save({ATTACK: ATTACK}, kind=NAME, status=NAME, note=ATTACK, metadata={ATTACK: ATTACK})
             thread.tag("@-1", NAME)
+            for name in (f"fails{NAME}", f"asks{NAME}"):
+                store.export(name, "exported", user=NAME)
+                store.import_("exported", to=f"imported {name}", user=NAME)
 
 
 def _runs(store: Perdure) -> None:
@@ -71,6 +74,7 @@ def commands(url: str, pause: str) -> dict[str, list[list[str]]]:
     """Every command with what there is to see, and with arguments that it has to refuse."""
     file = f"out{NAME[:60]}".replace("/", "")
     fails, asks = f"fails{NAME}", f"asks{NAME}"
+    theirs = f"imported {asks}"
     return {
         "cancel": [["cancel", url, NAME], ["cancel", url, fails, "--reason", ATTACK]],
         "compact": [["compact", url]],
@@ -86,6 +90,7 @@ def commands(url: str, pause: str) -> dict[str, list[list[str]]]:
         "export langgraph": [["export", "langgraph", NAME, "--from", url, "--to", file]],
         "import": [["import", "sqlite:///in.db", file], ["import", url, "no" + file, "--to", NAME]],
         "import langgraph": [["import", "langgraph", file, "--into", url, "--types", ATTACK]],
+        "key": [["key", "list", url], ["key", "remove", url, NAME], ["key", ATTACK, url]],
         "pauses": [["pauses", url], ["pauses", url, asks], ["pauses", url, "--namespace", NAMESPACE]],
         "prune": [["prune", url, "--last", "1", "--dry-run"], ["prune", url, "--kind", ATTACK],
                   ["prune", url, "--kind", f"{NAME}=last:1"]],
@@ -97,16 +102,19 @@ def commands(url: str, pause: str) -> dict[str, list[list[str]]]:
         "signal": [["signal", url, asks, NAME, "1"], ["signal", url, asks, NAME, ATTACK]],
         "sizes": [["sizes", url], ["sizes", url, NAME], ["sizes", url, "nobody" + NAME]],
         "timeline": [["timeline", url, NAME], ["timeline", url, fails], ["timeline", url, asks]],
+        "trust": [["trust", url, f"imported {fails}", "--dry-run"], ["trust", url, theirs],
+                  ["trust", url, theirs, "--by", NAME, "--yes"], ["trust", url, "--file", file, "--dry-run"],
+                  ["trust", url, "--file", "exported", "--yes"]],
         "verify": [["verify", url], ["verify", url, NAME, "--restore"]],
         "version": [["version"]],
-        "why": [["why", url, fails], ["why", url, asks], ["why", url, NAME],
+        "why": [["why", url, fails], ["why", url, asks], ["why", url, NAME], ["why", url, f"imported {fails}"],
                 ["why", url, asks, "--namespace", NAMESPACE]],
         "worker": [["worker", url, "--handlers", "broken"], ["worker", "--config", file, "--handlers", "json"]],
     }  # fmt: skip
 
 
 _JSON = {"cancel", "compact", "compare", "config", "decide", "export", "import", "pauses", "prune", "repair", "resume",
-         "runs", "sizes", "timeline", "verify", "why"}  # fmt: skip
+         "runs", "sizes", "timeline", "trust", "verify", "why"}  # fmt: skip
 
 
 def faults(shown: Shown) -> list[str]:

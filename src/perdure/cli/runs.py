@@ -189,8 +189,8 @@ def _said(info: RunInfo) -> str:
 def _next(told: Why, pauses: list[str], at: Place, url: str, user: str | None) -> list[str]:
     """What to type."""
     if told.quarantined:
-        ways: list[dict[str, str | bool]] = [{"--dry-run": True}, {}]
-        return [at.hint("trust", url, told.thread, user=user, options=way) for way in ways]
+        steps: list[dict[str, str | bool]] = [{"--dry-run": True}, {}]
+        return [at.hint("trust", url, told.thread, user=user, options=each) for each in steps]
     if told.run is None or told.run.status not in _LEFT:
         return []
     ways = [(pause, way) for pause in pauses for way in ("--approve", "--deny")]
