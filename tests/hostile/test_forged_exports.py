@@ -12,6 +12,7 @@ import pytest
 from perdure import FROM_FILE, Perdure, Webhook
 from perdure.app.copying import Outcome
 from perdure.app.export_keys import add_key, own_key
+from perdure.app.store import parts_of
 from perdure.errors import (
     ExportDamagedError,
     ExportUnsignedError,
@@ -264,7 +265,7 @@ async def test_a_key_of_another_store_shares_its_authority(store: Any, tmp_path:
         assert await store.threads() == []
         (made,) = await store.import_(tmp_path / "t", user="alice")
         assert made.quarantined
-        await add_key(store._parts.storage, await own_key(theirs._parts.storage))
+        await add_key(store._parts.storage, await own_key(parts_of(theirs).storage))
         (made,) = await store.import_(tmp_path / "t", user="alice", trust=True)
         assert (made.outcome, made.quarantined) == (Outcome.GREW, False)
         await theirs.export("t", tmp_path / "unsigned", user="alice", sign=False)

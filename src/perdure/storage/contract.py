@@ -214,7 +214,11 @@ class Storage(Protocol):
         ...
 
     async def checkpoint(self, namespace: str, user: str | None, checkpoint_id: str) -> CheckpointRow | None:
-        """One checkpoint by its id (of several copies any); None when it is not there or belongs to another user."""
+        """One checkpoint by its id; None when it is not there or belongs to another user.
+
+        Of several copies any, but none of a quarantined thread where a trusted one has it: who writes a file chooses
+        the ids in it.
+        """
         ...
 
     async def projection(self, key: ThreadKey) -> Projection | None:

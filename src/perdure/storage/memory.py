@@ -318,7 +318,8 @@ class MemoryStorage:
 
     async def checkpoint(self, namespace: str, user: str | None, checkpoint_id: str) -> CheckpointRow | None:
         with self._open():
-            rows = (mark for log in self._visible(namespace, user) for mark in log.checkpoints)
+            logs = sorted(self._visible(namespace, user), key=lambda log: log.row.is_quarantined)
+            rows = (mark for log in logs for mark in log.checkpoints)
             return next((mark for mark in rows if mark.mark.id == checkpoint_id), None)
 
     async def projection(self, key: ThreadKey) -> Projection | None:

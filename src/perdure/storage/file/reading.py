@@ -167,8 +167,14 @@ def user_checkpoints(logs: Logs, namespace: str, user: str | None, query: Checkp
 
 def checkpoint(logs: Logs, namespace: str, user: str | None, checkpoint_id: str) -> CheckpointRow | None:
     """The checkpoint of the contract."""
-    rows = _marks(logs, namespace, user)
-    return next((row for row in rows if row.mark.id == checkpoint_id), None)
+    found = [
+        (log.row.is_quarantined, checkpoint_of(mark, log.row.key))
+        for log in logs.all()
+        if _belongs(log.row.key, namespace, user)
+        for mark in log.index.marks
+        if mark.id == checkpoint_id
+    ]
+    return min(found, key=lambda each: each[0])[1] if found else None
 
 
 def _marks(logs: Logs, namespace: str, user: str | None) -> list[CheckpointRow]:

@@ -254,9 +254,10 @@ ORDER BY c.id DESC LIMIT ?""")
 
     @cache  # noqa: B019
     def checkpoint(self, whose: str) -> str:
-        """One checkpoint, for a user who may see it."""
+        """One checkpoint, for a user who may see it; of several copies those of trusted threads first."""
         return self.dialect.bound(f"""SELECT {self._mark_columns} FROM {self._joined()}
-WHERE c.id = ? AND t.namespace = ?{self.dialect.owned(whose, "t.")} AND t.name_key IS NOT NULL""")
+WHERE c.id = ? AND t.namespace = ?{self.dialect.owned(whose, "t.")} AND t.name_key IS NOT NULL
+ORDER BY t.quarantined_at IS NOT NULL""")
 
     def _joined(self) -> str:
         return f'{self.dialect.table("checkpoint")} c JOIN {self.dialect.table("thread")} t ON t."row" = c.thread'

@@ -116,6 +116,20 @@ class QuarantineContract(Moving):
             with pytest.raises(QuarantinedError):
                 await storage.claim(key, "me", until=LATE, now=1)
 
+    @pytest.mark.parametrize("forged_first", [True, False])
+    async def test_a_checkpoint_is_that_of_the_trusted_thread(
+        self, storage: Storage, source: Scribe, forged_first: bool
+    ) -> None:
+        made = await source.save(THREAD)
+        copies = [marked((await take(source.storage, THREAD, spare_uid=source.uid())).under(OTHER))]
+        copies.insert(forged_first, await take(source.storage, THREAD, spare_uid=source.uid()))
+        for copy in copies:
+            await storage.put_thread(copy)
+        for user in ("alice", None):
+            found = await storage.checkpoint("", user, made.mark.id)
+            assert found is not None
+            assert found.thread_id == "t1"
+
     async def test_a_grown_thread_has_the_standing_that_its_copy_names(self, storage: Storage, source: Scribe) -> None:
         row = await quarantined(storage, source)
         await source.append(THREAD)
