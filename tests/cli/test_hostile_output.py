@@ -88,7 +88,8 @@ def commands(url: str, pause: str) -> dict[str, list[list[str]]]:
         "demo": [["demo", "--vs", ATTACK]],
         "export": [["export", url, NAME, file], ["export", url, "nobody" + NAME, file]],
         "export langgraph": [["export", "langgraph", NAME, "--from", url, "--to", file]],
-        "import": [["import", "sqlite:///in.db", file], ["import", url, "no" + file, "--to", NAME]],
+        "import": [["import", "sqlite:///in.db", file, "--user", NAME], ["import", url, file],
+                   ["import", url, "no" + file, "--to", NAME, "--user", NAME]],
         "import langgraph": [["import", "langgraph", file, "--into", url, "--types", ATTACK]],
         "key": [["key", "list", url], ["key", "remove", url, NAME], ["key", ATTACK, url]],
         "pauses": [["pauses", url], ["pauses", url, asks], ["pauses", url, "--namespace", NAMESPACE]],
@@ -160,7 +161,8 @@ def test_programs_get_the_same_text_that_is_stored(hostile: str, tmp_path: Path)
     words = [["runs", hostile], ["pauses", hostile], ["timeline", hostile, NAME]]
     shown = in_pipes([[*each, "-o", "json"] for each in words], tmp_path)
     runs, pauses, timeline = (json.loads(each.out) for each in shown)
-    assert {each["thread"] for each in runs} == {f"fails{NAME}", f"asks{NAME}"}
+    mine = {f"fails{NAME}", f"asks{NAME}"}
+    assert {each["thread"] for each in runs} == mine | {f"imported {each}" for each in mine}
     assert {each["user"] for each in runs} == {NAME}
     assert pauses[0]["ask"] == ATTACK
     assert pauses[0]["args"] == {ATTACK: ATTACK, "iban": "DE1"}
