@@ -68,6 +68,7 @@ def test_every_key_arrives() -> None:
             "cache_ttl": 3600, "max_cached_threads": 50, "durability": "background", "max_pending": 200,
             "lease_ttl": 60, "user_id_type": "bigint", "pool_min": 2, "pool_max": 20, "pool_timeout": 5,
             "prepare": False, "retry_seconds": 3, "call_timeout": 7.5,
+            "max_decoded_bytes": 1_000_000, "max_decoded_nodes": 50_000,
         },
         triggers=Triggers(
             strategy="hybrid", interval=10, after_tools=True, before_llm=True, every=timedelta(minutes=30)

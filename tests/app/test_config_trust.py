@@ -19,7 +19,7 @@ NEED_TRUST = {
     "human_in_the_loop.trusted_operations",
     *(f"storage.sessions.{name}" for name in (
         "dsn", "schema", "hot", "cache_ttl", "max_cached_threads", "pool_min", "pool_max", "pool_timeout", "prepare",
-        "retry_seconds", "call_timeout", "file_mode",
+        "retry_seconds", "call_timeout", "file_mode", "max_decoded_bytes", "max_decoded_nodes",
     )),
     *(f"notifications[].{name}" for name in (
         "url", "secret", "headers", "template", "link", "timeout", "allow_private", "retry.attempts", "retry.initial",

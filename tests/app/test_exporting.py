@@ -396,7 +396,7 @@ def test_a_fork_of_another_past_is_refused(store: Perdure, path: Path, monkeypat
 
 
 def test_a_damaged_thread_is_not_exported(store: Perdure, path: Path) -> None:
-    storage = storage_of(store)
+    storage = storage_of(store).inner  # behind the limits of decoding
     assert isinstance(storage, MemoryStorage)
     storage._blobs.clear()
     with pytest.raises(BlobDamagedError):

@@ -206,6 +206,7 @@ async def telling(backend: str, folder: Path, **options: Any) -> AsyncIterator[t
     with _lent(backend, folder) as place:
         async with Perdure.open(place[0], **place[1], **options) as store:
             storage = store._parts.storage
+            storage = getattr(storage, "inner", storage)  # behind the limits of decoding
             await story(store)
             yield store, MemoryHands(storage) if isinstance(storage, MemoryStorage) else Hands(backend, place)
 

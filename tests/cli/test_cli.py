@@ -134,7 +134,7 @@ def test_a_database_that_is_not_there_is_said_to_be_absent_with_what_was_meant(
         ("sqlite:///no/x.db", "/no/x.db: there is no database yet: there is no folder {folder}/no; check the address"),
         ("sqlite:///{here}/there.db", "did you mean sqlite:////{here}/there.db? Four slashes begin a path from"),
         ("file:./nowhere", "/nowhere: there is no folder yet; a program makes it when it first saves there; check the"),
-        ("sqlite:///empty.db", "/empty.db: there are no tables of ours yet; open it once with migrate="),
+        ("sqlite:///empty.db", "/empty.db: nothing is set up yet; open it once with migrate="),
     ],
 )
 def test_what_is_wrong_with_an_address_is_said(address: str, said: str, tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 
+from perdure.checkpoints import snapshotting
 from perdure.checkpoints.requests import Request
-from perdure.core import snapshots
 from perdure.core.changes import Change
 from perdure.core.codec import decode
 from perdure.core.identity import ThreadKey
@@ -56,7 +56,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Redis is tried again soon, so that a campaign sees it come back; and snapshots are made often."""
     monkeypatch.setattr(breaker, "FIRST", 0.01)
     monkeypatch.setattr(breaker, "LONGEST", 0.05)
-    monkeypatch.setattr(snapshots, "SMALLEST", 2000)
+    monkeypatch.setattr(snapshotting, "SMALLEST", 2000)
 
 
 @dataclass

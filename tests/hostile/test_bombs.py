@@ -25,9 +25,8 @@ from perdure.core.errors import (
     ValueDamagedError,
     ValueTooLargeError,
 )
-from perdure.core.key_hashes import collide
 from perdure.core.limits import DEFAULT_LIMITS
-from perdure.core.nodes import nodes
+from perdure.core.value_scan import collide, nodes
 from perdure.sync import Perdure
 from tests.hostile import bombs
 

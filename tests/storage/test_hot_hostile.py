@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis import Redis
 
+from perdure.checkpoints import snapshotting
 from perdure.checkpoints.requests import Request
-from perdure.core import snapshots
 from perdure.core.changes import Change
 from perdure.core.entries import Entry
 from perdure.core.errors import StorageReadOnlyError
@@ -216,7 +216,7 @@ steps = st.lists(
 @given(steps=steps)
 def test_every_state_read_through_redis_is_the_storages_own(steps: list[tuple[ThreadKey, str]]) -> None:
     with Redis.from_url(require(shared_redis).url) as raw, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(snapshots, "SMALLEST", 50)  # many snapshots, so that they are served too
+        patch.setattr(snapshotting, "SMALLEST", 50)  # many snapshots, so that they are served too
         scene = Scene(raw, max_cached_threads=2)
         play = Play(scene)
         for key, what in steps:

@@ -15,9 +15,9 @@ from perdure.app.copying import Copied, Progress, copy_threads
 from perdure.app.export_keys import all_keys
 from perdure.app.exporting import listed, port_for
 from perdure.app.servers import Mode
-from perdure.checkpoints.heads import Head
-from perdure.checkpoints.restoring import Restorer
-from perdure.core import blobs, snapshots
+from perdure.checkpoints import snapshotting
+from perdure.checkpoints.restoring import Head, Restorer
+from perdure.core import blobs
 from perdure.core.digest import digest_of, snapshot_digest
 from perdure.core.envelope import seal_packed
 from perdure.core.errors import (
@@ -223,7 +223,7 @@ class _Loader:
         newest = 0
         for version in self._stops(key):
             head = drive(Restorer(self._memory, Silence(), self._limits).restore(key, version))
-            if snapshots.is_due(head.since, head.document.size):
+            if snapshotting.is_snapshot_due(head.since, head.document.size):
                 drive(self._memory.put_snapshot(key, head.uid or "", _snapshot(head)))
                 drive(self._memory.drop_snapshot(key, newest))
                 newest = version

@@ -28,11 +28,11 @@ from perdure.core.steps import Step
 from perdure.core.times import moment, to_datetime
 
 if TYPE_CHECKING:
-    from perdure.checkpoints.heads import Head
     from perdure.checkpoints.newest import Latest
     from perdure.checkpoints.pruning import Pruned
     from perdure.checkpoints.repairing import Repaired
     from perdure.checkpoints.requests import Saved
+    from perdure.checkpoints.restoring import Head
     from perdure.core.comparison import Comparison
     from perdure.core.entries import Entry, NewEntry
     from perdure.core.retention import Plan

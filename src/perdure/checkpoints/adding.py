@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from perdure.checkpoints.heads import Heads
 from perdure.checkpoints.requests import Request
+from perdure.checkpoints.restoring import Heads
 from perdure.core.checkpoint import CheckpointMark
 from perdure.core.digest import digest_of
 from perdure.core.entries import EntryKind, NewEntry

@@ -7,13 +7,12 @@ from typing import Any
 
 import msgspec
 
+from perdure.checkpoints import snapshotting
 from perdure.checkpoints.adding import WRITE_ID, Adding
-from perdure.checkpoints.heads import Head
 from perdure.checkpoints.requests import Request, Saved
-from perdure.checkpoints.restoring import Restorer
+from perdure.checkpoints.restoring import Head, Restorer, walk
 from perdure.checkpoints.snapshotting import Buffer, Snapshotter
-from perdure.checkpoints.walking import walk
-from perdure.core import blobs, snapshots
+from perdure.core import blobs
 from perdure.core.changes import Change
 from perdure.core.codec import encode
 from perdure.core.delta import delta, placed
@@ -273,7 +272,7 @@ class Engine(Adding):
             self.forget(key)
             raise
         self._heads.put(key, head)
-        return head.since > snapshots.SMALLEST and self._snapshotter.is_due(head)
+        return head.since > snapshotting.SMALLEST and self._snapshotter.is_due(head)
 
     async def snapshot(self, key: ThreadKey) -> None:
         """Write a whole state of the newest version beside the log, where one is due."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Sequence
 
-from perdure.checkpoints.heads import Head
+import msgspec
+
 from perdure.core import blobs, fold
+from perdure.core.digest import GENESIS
 from perdure.core.document import Document
 from perdure.core.envelope import claimed, weight
-from perdure.core.errors import CheckpointDamagedError, EntryDamagedError, NotFoundError
+from perdure.core.errors import CheckpointDamagedError, DamagedError, EntryDamagedError, NotFoundError
 from perdure.core.fold import SnapshotDamaged
 from perdure.core.identity import ThreadKey
 from perdure.core.limits import DEFAULT_LIMITS, DecodeLimits
@@ -19,6 +22,64 @@ from perdure.core.seen import Seen
 from perdure.core.threads import ThreadRow
 from perdure.core.writes import Restored
 from perdure.storage.contract import Storage
+
+
+class Head(msgspec.Struct, kw_only=True):
+    """The newest state of a thread as this process knows it: valid for exactly one version.
+
+    It is shared and advanced in place, never across a wait: whoever waited checks `last` before touching it.
+    """
+
+    uid: str | None = None  # None: the thread did not exist
+    version: int = 0  # the last version that changed the state
+    last: int = 0  # the newest entry that was looked at
+    chain: bytes = GENESIS  # its chain digest
+    document: Document = msgspec.field(default_factory=Document)
+    nodes: int = 0  # of the document, at most; 0 where they were not counted: each takes a byte
+    room: int = 0  # about how many bytes the document takes; counting exactly would cost as much as folding
+    checkpoint: str | None = None  # the newest one, as far as this process read or wrote it
+    since: int = 0  # bytes of changes since the newest snapshot
+    count: int = 0  # … and how many they are
+    apart: int = 0  # bytes of changes between the newest landmark and the newest snapshot
+    rolling: int = 0  # version of the newest snapshot if the next one replaces it, 0 if it stays
+    spare: int = 0  # version of the rolling one before the newest, if that is there still
+    seen: Seen = msgspec.field(default_factory=Seen)
+
+
+class Heads:
+    """Heads by thread, the least recently used dropped when they take more than the budget."""
+
+    def __init__(self, budget: int) -> None:
+        self._budget = budget
+        self._heads: OrderedDict[ThreadKey, Head] = OrderedDict()
+        self._sizes: dict[ThreadKey, int] = {}
+        self._total = 0
+
+    def get(self, key: ThreadKey) -> Head | None:
+        """The head of a thread, if it is known."""
+        head = self._heads.get(key)
+        if head is not None:
+            self._heads.move_to_end(key)
+        return head
+
+    def put(self, key: ThreadKey, head: Head) -> None:
+        """Keep a head."""
+        self._heads[key] = head
+        self._heads.move_to_end(key)
+        self._weigh(key, head.room)
+        while self._total > self._budget and len(self._heads) > 1:
+            self.drop(next(iter(self._heads)))
+
+    def drop(self, key: ThreadKey) -> None:
+        """Forget a head."""
+        self._heads.pop(key, None)
+        self._weigh(key, 0)
+
+    def _weigh(self, key: ThreadKey, size: int) -> None:
+        self._total += size - self._sizes.pop(key, 0)
+        if size:
+            self._sizes[key] = size
+
 
 Changes = tuple[list[StateChange], dict[bytes, bytes], list[int]]  # with their large values and weights
 
@@ -202,3 +263,92 @@ class Restorer:
                 self.limits.check_document(document, what)
                 unchecked = 0
         return self.limits.check_document(document, what)
+
+
+_NEAR = 500  # versions: what is further apart is nearer to a whole state of its own
+
+
+async def walk(
+    storage: Storage, restorer: Restorer, key: ThreadKey, versions: Sequence[int]
+) -> AsyncIterator[tuple[int, Document]]:
+    """The states at these versions, which rise. Those that were pruned meanwhile are left out.
+
+    The document is the same one from version to version: it is to be read before the next one is asked for.
+    """
+    for near in _stretches(versions):
+        done = 0
+        try:
+            async for version, document in _folded(storage, restorer, key, near):
+                done += 1
+                yield version, document
+        except (fold.Pruned, DamagedError, NotFoundError):
+            # Something, or one of them cannot be read: each by itself tells which.
+            async for found in _one_by_one(restorer, key, near[done:]):
+                yield found
+
+
+def _stretches(versions: Sequence[int]) -> list[list[int]]:
+    found: list[list[int]] = []
+    for version in versions:
+        if found and version - found[-1][-1] <= _NEAR:
+            found[-1].append(version)
+        else:
+            found.append([version])
+    return found
+
+
+async def _one_by_one(
+    restorer: Restorer, key: ThreadKey, versions: Sequence[int]
+) -> AsyncIterator[tuple[int, Document]]:
+    for version in versions:
+        try:
+            head = await restorer.restore(key, version)
+        except NotFoundError:
+            continue  # dropped a moment ago
+        if head.uid is not None:
+            yield version, head.document
+
+
+async def _folded(
+    storage: Storage, restorer: Restorer, key: ThreadKey, versions: Sequence[int]
+) -> AsyncIterator[tuple[int, Document]]:
+    head = await restorer.restore(key, versions[0])
+    if head.uid is None:
+        return  # the whole thread was deleted
+    yield versions[0], head.document
+    rest = await storage.restore(key, at=versions[-1], after=head.last) if len(versions) > 1 else None
+    if rest is None:
+        return
+    changes = _changes(key, head, rest, versions)
+    wanted, added = set(versions), head.document.size
+    for entry in rest.entries:
+        if entry.version in changes:
+            change = changes[entry.version]
+            bodies = await restorer.bodies(key, change.blobs)
+            fold.apply(key.id, head.document, [entry], [change], bodies, restorer.limits)
+            added += sum(map(op_weight, change.ops)) + sum(map(len, bodies.values()))
+            if added > restorer.limits.nodes:
+                restorer.limits.check_document(head.document, f"the state of thread {key.id!r}")
+                added = 0
+        if entry.version in wanted:
+            yield entry.version, head.document
+
+
+def _changes(key: ThreadKey, head: Head, rest: Restored, versions: Sequence[int]) -> dict[int, StateChange]:
+    """The checked changes after a head, by version. Raises `Pruned` where they do not lead through all versions."""
+    if rest.row.uid != head.uid:
+        raise fold.Pruned(versions[0])
+    fold.verify(rest, versions[-1], head.last, head.chain)
+    for record in rest.records:
+        inside = next((version for version in versions if record.low < version < record.version), None)
+        if inside is not None:
+            raise fold.Pruned(inside)  # it was made a part of a range since it was listed
+    changes: dict[int, StateChange] = {}
+    for entry, step in fold.walk(key.id, rest.entries, rest.records):
+        if isinstance(step, WholeState):
+            raise fold.Pruned(entry.version)
+        if step is not None:
+            changes[entry.version] = (
+                step if isinstance(step, StateChange) else StateChange(step.ops, step.mark, step.to, step.blobs)
+            )
+    return changes

@@ -15,9 +15,9 @@ from perdure.core.digest import digest_of
 from perdure.core.document import Node, Opened, opened
 from perdure.core.envelope import EnvelopeError, seal_packed, unseal
 from perdure.core.errors import BlobDamagedError, ValueDamagedError
-from perdure.core.key_hashes import foreign_keys
 from perdure.core.limits import DEFAULT_LIMITS, DecodeLimits
 from perdure.core.ops import Append, Op, Set, Splice
+from perdure.core.value_scan import foreign_keys
 from perdure.core.writes import Blob
 
 LIMIT = 64 * 1024

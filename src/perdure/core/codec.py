@@ -23,11 +23,11 @@ from perdure.core.errors import (
     UnsupportedValueError,
     ValueDamagedError,
 )
-from perdure.core.key_hashes import LARGE, NEAR, SMALLEST, collide, foreign_keys
 from perdure.core.plain import LEAVES, MAX_DEPTH, MAX_PARTS, TooManyParts, is_plain
 from perdure.core.record import Record, type_name
 from perdure.core.registry import REGISTRY, Registry, taken_apart
 from perdure.core.steps import Path, Step, show
+from perdure.core.value_scan import LARGE, NEAR, SMALLEST, collide, foreign_keys
 
 _encoder = msgspec.msgpack.Encoder()
 _encode = _encoder.encode

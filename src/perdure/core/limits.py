@@ -12,7 +12,7 @@ from msgspec import Raw
 from perdure.core.document import Document, Node, Opened
 from perdure.core.envelope import EnvelopeError, claimed, unsealed
 from perdure.core.errors import InvalidInputError, ValueTooLargeError
-from perdure.core.nodes import nodes
+from perdure.core.value_scan import nodes
 
 _LEAST, _MOST = 1024, 1 << 40
 

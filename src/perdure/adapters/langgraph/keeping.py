@@ -17,8 +17,7 @@ from perdure.adapters.langgraph.places import KIND, Place, checkpoint_id, point_
 from perdure.adapters.langgraph.revival import Foreign, Reviver
 from perdure.adapters.langgraph.theirs import Pending, Theirs
 from perdure.adapters.langgraph.types import Opaque
-from perdure.checkpoints.heads import Head
-from perdure.checkpoints.restoring import Restorer
+from perdure.checkpoints.restoring import Head, Restorer
 from perdure.core.checkpoint import CheckpointQuery, metadata_in
 from perdure.core.codec import decode, encode
 from perdure.core.errors import UnsupportedValueError

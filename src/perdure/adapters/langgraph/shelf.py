@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from perdure.checkpoints.heads import Head
+from perdure.checkpoints.restoring import Head
 from perdure.core.changes import Change
 from perdure.core.codec import decode
 from perdure.core.document import Document, DoesNotFit, closed, opened

@@ -16,7 +16,10 @@ _FOLDERS = ("sqlite", "file")
 _SERVERS = {"postgres": "postgresql", "postgresql": "postgresql", "mysql": "mysql", "mariadb": "mysql"}
 _BACKENDS = (*_FOLDERS, *_SERVERS, *_MEMORY)
 _NUMBERS = ("cache_ttl", "lease_ttl", "pool_timeout", "retry_seconds")
-_COUNTS = {"max_cached_threads": 1, "max_pending": 1, "pool_min": 0, "pool_max": 1}
+_COUNTS = {
+    "max_cached_threads": 1, "max_pending": 1, "pool_min": 0, "pool_max": 1,
+    "max_decoded_bytes": 1024, "max_decoded_nodes": 1024,
+}  # fmt: skip
 _CHOICES = {"durability": ("full", "background"), "user_id_type": ("string", "int", "bigint")}
 NOT_IN_FILES = ("pool", "close_pool", "password")  # objects of a program
 
