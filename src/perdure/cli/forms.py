@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from perdure.core.answers import misfit
+from perdure.core.json_schema import mismatch
 
 ABSENT: Any = object()
 _YES, _NO = ("yes", "y", "true"), ("no", "n", "false")
@@ -73,9 +73,7 @@ def read(field: Field, text: str) -> Any:
             raise Unreadable(f"{field.name} is needed: {field.hint}")
         return field.default
     value = _value(field, said)
-    # Choices, texts and any JSON fit by now: they must not need the extra that forms need.
-    checked = field.choices or field.schema in ({}, TEXT)
-    why = None if checked else misfit(field.schema, value, field.name)
+    why = mismatch(field.schema, value, field.name)  # without the extra that forms need; `decide` checks the whole
     if why is not None:
         raise Unreadable(why)
     return value

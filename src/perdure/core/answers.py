@@ -132,11 +132,12 @@ def problem(expects: Expects, answer: Any, what: str = "answer") -> str | None:
 
 def misfit(schema: dict[str, Any], value: Any, what: str) -> str | None:
     """Why a value does not fit a JSON schema; None when it does."""
+    known = _validator(schema)  # tells of the extra, if it is not there
     from referencing import Registry
     from referencing.exceptions import Unresolvable
 
     # An own registry: a `$ref` to an address would be fetched otherwise.
-    checked = _strict(_validator(schema))(schema, registry=Registry(), format_checker=_formats())
+    checked = _strict(known)(schema, registry=Registry(), format_checker=_formats())
     try:
         told = [f"{what}{_place(error.absolute_path)}: {error.message}"[:200] for error in checked.iter_errors(value)]
     except (Unresolvable, RecursionError) as exc:

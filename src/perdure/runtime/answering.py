@@ -9,7 +9,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from perdure.checkpoints.requests import Request
-from perdure.core.answers import misfit, plain, problem
+from perdure.core.answers import plain, problem
 from perdure.core.approvers import Approver
 from perdure.core.calls import shown, told
 from perdure.core.codec import encode
@@ -23,15 +23,8 @@ from perdure.core.errors import (
     PauseClosedError,
     VersionConflictError,
 )
-from perdure.core.pauses import (
-    Decided,
-    Opened,
-    decided_key,
-    decode_decided,
-    decode_opened,
-    opened_key,
-    parts_of,
-)
+from perdure.core.json_schema import mismatch
+from perdure.core.pauses import Decided, Opened, decided_key, decode_decided, decode_opened, opened_key, parts_of
 from perdure.core.payload import encode_body
 from perdure.core.quarantine import check_run
 from perdure.core.runs import DECIDED, PAUSED, RUNNING, WAKING, end_key
@@ -216,7 +209,7 @@ def _checked(opened: Opened, answer: Answer) -> Decided:
     said = plain(answer.answer)
     why = problem(opened.expects, said) if answer.approved else None
     if why is None and answer.args is not None and opened.shape:
-        why = misfit(opened.form, plain(answer.args), "args")
+        why = mismatch(opened.form, plain(answer.args), "args")
     if why is not None:
         raise InvalidAnswerError(opened.pause, why)
     edited = answer.args is not None

@@ -6,10 +6,10 @@ import json
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
-from perdure.core.answers import misfit
 from perdure.core.approval import needs_approval
 from perdure.core.calls import Call, key_digest
 from perdure.core.errors import PauseChangedError, ToolDeniedError
+from perdure.core.json_schema import mismatch
 from perdure.core.plain import LEAVES
 from perdure.core.templates import filled
 from perdure.runtime.pausing import Question, answered, ask, standing
@@ -39,7 +39,7 @@ async def approved(run: Run, scope: Scope, call: Call, options: Options, asked: 
     if not decision:
         raise ToolDeniedError(asked.name, decision.by, decision.answer)
     shape = "" if asked.args else options.shape
-    changed = misfit(json.loads(shape), decision.args, "args") if shape else None
+    changed = mismatch(json.loads(shape), decision.args, "args") if shape else None
     if changed and not run.accept:
         # The tool takes other arguments by now than those that somebody approved: nothing else must run in their name.
         raise PauseChangedError(decision.pause, asked.name, [f"the tool takes other arguments now: {changed}"])
