@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,6 @@ import pytest
 
 from perdure import Perdure
 from perdure.app.store import parts_of
-from perdure.checkpoints.requests import Request
-from perdure.core.codec import encode
-from perdure.core.entries import EntryKind
 from perdure.core.errors import InvalidInputError, NotFoundError, VersionConflictError
 from perdure.core.identity import ThreadKey
 from perdure.testing.clock import START, ManualClock
@@ -39,12 +37,27 @@ def _inner(store: Any) -> Perdure:
     return vars(store)["_inner"]._store if isinstance(store, Awaited) else store
 
 
-async def tell(store: Any, kind: EntryKind, body: object, key: ThreadKey = KEY) -> None:
-    """Add an entry that the runtime would add."""
-    parts = parts_of(_inner(store))
-    row = await parts.storage.thread(key)
-    assert row is not None
-    await parts.engine.add(row, kind, encode(body), Request())
+def _book() -> None:
+    raise ValueError("no table is free")
+
+
+async def ran(store: Any, *tools: str) -> None:
+    """A run of the thread that calls tools; `book` fails."""
+    work = {"book": _book}
+    if isinstance(store, Awaited):
+        with _inner_sync(store).thread("t").run() as run:
+            for name in tools:
+                with suppress(ValueError):
+                    run.tool(name, work.get(name, lambda: None))
+    else:
+        async with store.thread("t").run() as run:
+            for name in tools:
+                with suppress(ValueError):
+                    await run.tool(name, work.get(name, lambda: None))
+
+
+def _inner_sync(store: Awaited) -> Any:
+    return vars(store)["_inner"]
 
 
 async def three(store: Any) -> tuple[Any, list[Any]]:
@@ -79,22 +92,21 @@ async def test_after_a_rewind_to_before_there_was_a_state_a_thread_is_written_as
 async def test_a_preview_names_what_is_left_and_the_tools_that_ran(store: Any) -> None:
     """B5: side effects are named before anything happens."""
     thread, points = await three(store)
-    for kind, name in ((EntryKind.TOOL_STARTED, "send_mail"), (EntryKind.TOOL_FINISHED, "send_mail")):
-        await tell(store, kind, {"name": name})
-    await tell(store, EntryKind.TOOL_FAILED, {"name": "book"})
+    await ran(store, "send_mail", "book", "send_mail")
     preview = await thread.rewind(points[0], dry_run=True)
-    assert preview.effects == ["send_mail", "book"]
-    assert preview.kinds == {"state.saved": 2, "tool.started": 1, "tool.finished": 1, "tool.failed": 1}
-    assert (preview.to, preview.version, preview.entries, preview.checkpoint) == (1, 6, 5, None)
+    assert preview.effects == ["send_mail", "book", "send_mail"]
+    tools = {"tool.started": 3, "tool.finished": 2, "tool.failed": 1}
+    assert preview.kinds == {"state.saved": 2, "run.started": 1, "run.finished": 1, **tools}
+    assert (preview.to, preview.version, preview.entries, preview.checkpoint) == (1, 11, 10, None)
     assert preview.checkpoints == [points[2].id, points[1].id]
-    assert "not undone: send_mail, book" in str(preview)
+    assert str(preview).endswith("; not undone: send_mail (2 ×), book")
     assert await thread.load() == {"n": 3}
-    assert (await thread.info()).version == 6
+    assert (await thread.info()).version == 11
 
 
 async def test_a_preview_does_not_count_what_an_earlier_rewind_left(store: Any) -> None:
     thread, points = await three(store)
-    await tell(store, EntryKind.TOOL_FINISHED, {"name": "send_mail"})
+    await ran(store, "send_mail")
     await thread.rewind(points[1])
     preview = await thread.rewind(points[0], dry_run=True)
     assert (preview.effects, preview.kinds) == ([], {"state.saved": 1, "thread.rewound": 1})
@@ -235,7 +247,7 @@ async def test_before_error_looks_along_the_lineage(store: Any) -> None:
     with pytest.raises(NotFoundError):
         await thread.load("@before-error")
     await thread.save({"n": 4})
-    await tell(store, EntryKind.TOOL_FAILED, {"name": "book"})
+    await ran(store, "book")
     await thread.save({"n": 5})
     assert (await thread.load("@before-error"))["n"] == 4
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from perdure.core.calls import decode_called, told
 from perdure.core.checkpoint import MAX_LIMIT, CheckpointQuery, CheckpointRow
 from perdure.core.codec import decode_tagged
 from perdure.core.digest import body_of
 from perdure.core.entries import STATE_KINDS, Entry, EntryKind
-from perdure.core.errors import EntryDamagedError, NotFoundError, ValueDamagedError
-from perdure.core.identity import ThreadKey
+from perdure.core.errors import EntryDamagedError, NotFoundError
 from perdure.core.printable import printable
 from perdure.core.pruning import is_blank
 from perdure.core.retention_words import shown
@@ -33,13 +34,16 @@ class Rewinding(msgspec.Struct, frozen=True, kw_only=True):
     entries: int  # that are left behind
     kinds: dict[str, int]  # … by kind
     checkpoints: list[str]  # ids of those left behind, newest first
-    effects: list[str]  # tools among them that ran: what they did outside is not undone
+    effects: list[str]  # tools among them that ran, a name for each call: what they did outside is not undone
     checkpoint: str | None = None  # the one that the rewind made
 
     def __str__(self) -> str:
         left = ", ".join(f"{count} {printable(kind)}" for kind, count in self.kinds.items()) or "nothing"
         words = f"rewind {printable(repr(self.thread_id))} from @{self.version} to @{self.to}: leaves {left}"
-        return words + (f"; not undone: {', '.join(map(shown, self.effects))}" if self.effects else "")
+        tools = (
+            f"{shown(name)} ({count} ×)" if count > 1 else shown(name) for name, count in Counter(self.effects).items()
+        )
+        return words + (f"; not undone: {', '.join(tools)}" if self.effects else "")
 
 
 class TimelineItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +94,7 @@ class Travel:
             entries=len(dropped),
             kinds=kinds,
             checkpoints=[mark.mark.id for mark in marks if mark.entry > to],
-            effects=_effects(row.key, dropped),
+            effects=_effects(row.key.id, dropped),
         )
 
     async def parent_of(self, row: ThreadRow, version: int) -> str | None:
@@ -169,18 +173,14 @@ def _item(entry: Entry, mark: CheckpointRow | None, to: int | None, left: bool) 
     )
 
 
-def _effects(key: ThreadKey, entries: list[Entry]) -> list[str]:
-    """The names of tools that ran, in order, each once."""
-    names = [_tool(key, entry) for entry in entries if entry.kind in _TOOLS]
-    return list(dict.fromkeys(names))
-
-
-def _tool(key: ThreadKey, entry: Entry) -> str:
-    if is_blank(entry):
-        return f"a tool at @{entry.version}"
-    try:
-        body: Any = decode_tagged(body_of(key.id, entry))
-    except ValueDamagedError:
-        body = None
-    name = body.get("name") if isinstance(body, dict) else None
-    return str(name) if name else f"a tool at @{entry.version}"
+def _effects(thread_id: str, entries: list[Entry]) -> list[str]:
+    """The names of tools that ran, in order, each call once: it has an entry at its start and one for its result."""
+    calls: dict[bytes, str] = {}
+    pruned: list[str] = []
+    for entry in entries:
+        if entry.kind in _TOOLS and is_blank(entry):
+            pruned.append(f"@{entry.version}")
+        elif entry.kind in _TOOLS:
+            call = told(thread_id, entry, decode_called).call
+            calls[call.id] = call.name
+    return [*calls.values(), *([f"tools of pruned entries ({', '.join(pruned)})"] if pruned else [])]

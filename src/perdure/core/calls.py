@@ -93,6 +93,13 @@ class Intent(msgspec.Struct, array_like=True, frozen=True, gc=False):
     attempt: int = 1
 
 
+class Called(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What the body of every entry of a call begins with."""
+
+    call: Call
+
+
+decode_called = msgspec.msgpack.Decoder(Called).decode
 decode_outcome = msgspec.msgpack.Decoder(Outcome).decode
 decode_failure = msgspec.msgpack.Decoder(Failure).decode
 decode_intent = msgspec.msgpack.Decoder(Intent).decode
