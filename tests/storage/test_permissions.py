@@ -19,13 +19,13 @@ from perdure import CheckpointManager, FileCheckpointStorage, SQLiteCheckpointSt
 from perdure import Perdure as AsyncPerdure
 from perdure.core.errors import DamagedError, InvalidConfigError, InvalidInputError, StorageError
 from perdure.core.retention_policy import Retention
+from perdure.storage.file.disk import RealDisk
 from perdure.storage.permissions import (
     check_file_mode,
     folder_mode,
     make_database,
     make_file,
     make_folder,
-    open_file,
     parse_file_mode,
     temporary_name,
 )
@@ -420,8 +420,8 @@ def test_what_is_there_is_never_taken_for_new(folder: Path, absent: Path) -> Non
     for name in ("a", "link"):
         with pytest.raises(FileExistsError):
             make_file(str(folder / name), 0o600)
-    with pytest.raises(OSError, match="symbolic link"):
-        open_file(str(folder / "link"), os.O_RDWR, 0o600)
+    with pytest.raises(StorageError, match="symbolic link"):
+        RealDisk().open(str(folder / "link"), write=True, create=True)
     with pytest.raises(OSError, match="symbolic link"):
         make_database(str(folder / "link"), 0o600)
     with pytest.raises(FileExistsError):
@@ -434,10 +434,11 @@ def test_many_that_make_a_file_at_once_have_the_same(folder: Path) -> None:
 
     path = str(folder / "log")
     with ThreadPoolExecutor(8) as pool:
-        handles = list(pool.map(lambda _: open_file(path, os.O_RDWR, 0o600), range(64)))
-    assert len({os.fstat(handle).st_ino for handle in handles}) == 1
-    for handle in handles:
-        os.close(handle)
+        files = list(pool.map(lambda _: RealDisk().open(path, write=True, create=True), range(64)))
+    assert len({file.stat().inode for file in files if file}) == 1
+    for file in files:
+        assert file
+        file.close()
 
 
 def test_sqlite_gives_the_files_beside_a_database_its_mode(folder: Path, umask: int) -> None:

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from io import FileIO
 from typing import Protocol
 
 import msgspec
@@ -123,11 +124,21 @@ def _errors(path: str) -> Generator[None]:
 
 
 class RealFile:
-    """A file of the operating system."""
+    """A file of the operating system.
 
-    def __init__(self, path: str, handle: int) -> None:
+    The descriptor belongs to a `FileIO` from the moment it exists, which closes it as soon as nobody refers to it. A
+    Ctrl-C can come between any two steps of Python, also before a `finally` closes the file: a bare number would keep
+    its lock until the process ends.
+    """
+
+    def __init__(self, path: str, write: bool) -> None:
         self._path = path
-        self._handle = handle
+        self._owner = FileIO(path, "rb+" if write else "rb")
+        self._handle = self._owner.fileno()
+        # An opener of our own could refuse links by itself, but would hold the bare number for a moment.
+        if not os.path.samestat(os.lstat(path), os.fstat(self._handle)):
+            self._owner.close()
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
 
     def stat(self) -> Stat:
         with _errors(self._path):
@@ -168,7 +179,7 @@ class RealFile:
 
     def close(self) -> None:
         with suppress(OSError):  # nothing is promised at closing: whatever matters was synced
-            os.close(self._handle)
+            self._owner.close()
 
 
 class RealDisk:
@@ -180,12 +191,23 @@ class RealDisk:
         self.file_mode = file_mode
 
     def open(self, path: str, *, write: bool = False, create: bool = False) -> File | None:
-        flags = os.O_RDWR if write else os.O_RDONLY
         try:
             with _errors(path):
-                return RealFile(path, permissions.open_file(path, flags, self.file_mode if create else None))
+                return self._opened(path, write, create)
         except StorageUnavailableError:
             return None
+
+    def _opened(self, path: str, write: bool, create: bool) -> RealFile:
+        while True:
+            try:
+                return RealFile(path, write)
+            except FileNotFoundError:
+                if os.path.islink(path):
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path) from None
+                if not create:
+                    raise
+            with suppress(FileExistsError):  # somebody else has just made it
+                os.close(permissions.make_file(path, self.file_mode))
 
     def stat(self, path: str) -> Stat | None:
         try:
