@@ -413,7 +413,7 @@ def test_listings_and_look_ups_in_a_fresh_process_read_no_payload() -> None:
     assert sum(disk.bytes_read.values()) < 100_000
 
 
-def test_due_looks_only_at_logs_whose_lease_says_so() -> None:
+def test_due_looks_only_at_threads_that_are_due() -> None:
     disk = PowerLossDisk()
     storage = opened("/agents", disk=disk)
     scribe = Scribe(storage, ManualClock())
@@ -424,8 +424,7 @@ def test_due_looks_only_at_logs_whose_lease_says_so() -> None:
     disk.bytes_read.clear()
     fresh = FileStorage("/agents", port=InPlace("/agents"), disk=disk)
     assert [row.key.id for row in drive(fresh.due("", scribe.clock.now()))] == ["a"]
-    read = {path for path in disk.bytes_read if path.endswith(("log.jsonl", "index.jsonl"))}
-    assert {path.split("/")[3] for path in read} == {ThreadKey("", "", "a").digest()}
+    assert set(disk.bytes_read) == {"/agents/directory.jsonl"}
 
 
 # ── hostile ids ───────────────────────────────────────────────────────────────────────────────────────────────────────

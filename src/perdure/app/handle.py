@@ -11,12 +11,14 @@ import msgspec
 from perdure.app.parts import Parts
 from perdure.app.users import UserId
 from perdure.checkpoints.requests import Request, Saved
+from perdure.core import refs
 from perdure.core.checkpoint import Checkpoint, CheckpointMark, check_metadata
 from perdure.core.document import Document
 from perdure.core.errors import (
     SAY_WHOSE,
     AmbiguousThreadError,
     CheckpointDamagedError,
+    EntryDamagedError,
     InvalidInputError,
     NotFoundError,
     ValueDamagedError,
@@ -90,8 +92,21 @@ class Handle:
             raise NotFoundError(f"thread {self.id!r}", self._advice("save or append to it first"))
         return row
 
+    async def _row_before_damage(self, key: ThreadKey, ref: object) -> ThreadRow:
+        """The row; for a version before the damage of a damaged thread, the row as of its last intact version."""
+        try:
+            return await self._row(key)
+        except EntryDamagedError as exc:
+            parsed = refs.parse(ref.id if isinstance(ref, Checkpoint) else ref)
+            if exc.intact is None or not isinstance(parsed, refs.AtVersion) or not 1 <= parsed.version <= exc.intact:
+                raise
+            restored = await self._parts.storage.restore(key, at=exc.intact)
+            if restored is None:
+                raise
+            return restored.row
+
     async def _at(self, key: ThreadKey, ref: object) -> Document:
-        row = await self._row(key)
+        row = await self._row_before_damage(key, ref)
         version = await self._parts.points.version(row, ref)
         document = await self._parts.engine.at(key, version, row.uid)
         if document.root is None:

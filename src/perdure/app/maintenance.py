@@ -8,6 +8,7 @@ import msgspec
 
 from perdure.checkpoints.pruning import Pruned, Pruner
 from perdure.core import retention
+from perdure.core.damage_log import DamageLog
 from perdure.core.errors import PerdureError
 from perdure.core.identity import ThreadKey
 from perdure.core.ports import Clock, Telemetry
@@ -45,11 +46,14 @@ class PruneReport(msgspec.Struct, frozen=True, kw_only=True):
 class Maintenance:
     """Prunes the threads of a namespace."""
 
-    def __init__(self, storage: Storage, pruner: Pruner, clock: Clock, telemetry: Telemetry) -> None:
+    def __init__(
+        self, storage: Storage, pruner: Pruner, clock: Clock, telemetry: Telemetry, damage_log: DamageLog
+    ) -> None:
         self._storage = storage
         self._pruner = pruner
         self._clock = clock
         self._telemetry = telemetry
+        self._damage_log = damage_log
         self._since: dict[ThreadKey, int] = {}  # checkpoints since the last look
 
     async def prune(
@@ -71,7 +75,8 @@ class Maintenance:
     async def _plan(self, rows: list[ThreadRow], policy: Retention, *, weigh: bool) -> Plan:
         points: list[Point] = []
         for row in rows:
-            points += await self._pruner.points(row, weigh=weigh)
+            with self._damage_log.skip(row):
+                points += await self._pruner.points(row, weigh=weigh)
         return retention.plan(points, policy, self._clock.now())
 
     async def _apply(
@@ -81,8 +86,9 @@ class Maintenance:
         wanted = [row for row in rows if row.uid in doomed]
         done: list[Pruned] = []
         for row in wanted:
-            done.append(await self._pruner.apply(row, plan, policy))
-            if progress is not None:
+            with self._damage_log.skip(row):
+                done.append(await self._pruner.apply(row, plan, policy))
+            if progress is not None and done:
                 progress(len(done), len(wanted), done[-1])
         return tuple(done)
 

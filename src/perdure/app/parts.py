@@ -129,7 +129,7 @@ class Parts:
         """Reads conversations."""
         from perdure.sessions.messages import Messages
 
-        return Messages(self.storage)
+        return Messages(self.storage, damage_log=self.engine.damage_log)
 
     @cached_property
     def speaker(self) -> Speaker:
@@ -150,7 +150,7 @@ class Parts:
         """Prunes by a policy."""
         from perdure.app.maintenance import Maintenance
 
-        return Maintenance(self.storage, self.pruner, self.clock, self.telemetry)
+        return Maintenance(self.storage, self.pruner, self.clock, self.telemetry, self.engine.damage_log)
 
     @cached_property
     def newest(self) -> Newest:

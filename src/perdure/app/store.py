@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from perdure.core.retention_policy import Retention
     from perdure.core.triggers import Triggers
     from perdure.core.trust_preview import TrustPreview
-    from perdure.core.verification import Report
+    from perdure.core.verification import Damage, Report
     from perdure.core.webhooks import Webhook
     from perdure.core.weights import StoreSizes
     from perdure.runtime.agents.model import Model
@@ -408,6 +408,20 @@ class Perdure(Running):
         whose = self._whose(user)
         repairer = self._parts.repairer_within(max_decoded_bytes, max_decoded_nodes)
         return await repairer.everything(self._namespace, user=whose, progress=progress)
+
+    async def damaged(self) -> list[Damage]:
+        """The threads of this namespace that lists, searches and workers skip, because they cannot be read.
+
+        Each is named with its place, the reason and the next step; one of which nobody can tell whose it is has no
+        `thread_id`. `verify` looks deeper. `repair` mends what can be mended, `delete` removes a thread.
+        """
+        await self._parts.ready()
+        found = await self._parts.verifier.unlisted(self._namespace)
+        known = {(each.user, each.thread_id) for each in found}
+        skipped = self._parts.engine.damage_log.skipped()
+        return found + [
+            each for each in skipped if each.namespace == self._namespace and (each.user, each.thread_id) not in known
+        ]
 
     async def compact(self) -> int:
         """Give disk space that nothing uses any more back to the system, and return how many bytes that was.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -271,16 +272,21 @@ class Thread(Running):
         is damaged: the report names each damage with its place.
         """
         await self._parts.flush()
-        row = await self._row(await self._found())
-        return (await self._parts.verifier.look(row.key, restore=restore)).report
+        return (await self._parts.verifier.look(await self._known(), restore=restore)).report
 
     async def repair(self) -> Repaired:
         """Make everything again that is derived from the log: directory line, checkpoint index, rewinds, snapshots.
 
         The log is never changed: what is damaged in it is named in the answer and stays as it is.
         """
-        row = await self._row(await self._found())
-        return await self._parts.repairer.thread(row.key)
+        return await self._parts.repairer.thread(await self._known())
+
+    async def _known(self) -> ThreadKey:
+        """The key of a thread that there is, also of one that cannot be read."""
+        key = await self._found()
+        with suppress(DamagedError):
+            await self._row(key)
+        return key
 
     async def latest(self, kind: str | None = None, status: str | None = None) -> Latest:
         """The newest checkpoint (of a kind, or with a status) that restores; damaged ones are skipped, and named.

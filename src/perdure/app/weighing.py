@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from heapq import nlargest
 
 import msgspec
@@ -13,7 +14,7 @@ from perdure.core import blobs
 from perdure.core.digest import body_of
 from perdure.core.document import Document
 from perdure.core.entries import Entry
-from perdure.core.errors import InvalidInputError
+from perdure.core.errors import DamagedError, InvalidInputError
 from perdure.core.identity import ThreadKey
 from perdure.core.pruning import is_blank
 from perdure.core.threads import ThreadRow
@@ -94,7 +95,8 @@ async def _heaviest(
     rows = await (chosen(storage, Choice()) if namespace is None else all_threads(storage, namespace, None))
     found: list[ThreadTotal] = []
     for done, row in enumerate(rows, 1):
-        found.append(await _total(storage, row))
+        with suppress(DamagedError):  # what nobody can read has no size; `damaged` and `verify` name it
+            found.append(await _total(storage, row))
         found = nlargest(count, found, key=lambda each: each.bytes)
         if progress is not None:
             progress(done, len(rows))

@@ -15,6 +15,7 @@ from perdure.checkpoints.snapshotting import Buffer, Snapshotter
 from perdure.core import blobs
 from perdure.core.changes import Change
 from perdure.core.codec import encode
+from perdure.core.damage_log import DamageLog
 from perdure.core.delta import delta, placed
 from perdure.core.digest import digest_of
 from perdure.core.document import Document, Placed
@@ -65,6 +66,7 @@ class Engine(Adding):
     ) -> None:
         super().__init__(storage, clock=clock, randomness=randomness, telemetry=telemetry, cache_bytes=cache_bytes)
         self.limits = limits
+        self.damage_log = DamageLog(telemetry)
         self._restorer = Restorer(storage, telemetry, limits)
         self._buffer = Buffer()
         self._snapshotter = Snapshotter(storage, telemetry, self._buffer)

@@ -41,6 +41,13 @@ class Repaired(msgspec.Struct, frozen=True, kw_only=True):
 Progress = Callable[[int, int, Repaired], None]  # how many threads are done, of how many, and what became of the newest
 
 
+def damage_of_key(key: ThreadKey, reason: str) -> Damage:
+    """Something of a thread that a storage mended by itself."""
+    return Damage(
+        thread_id=key.id, user=key.user, namespace=key.namespace, place="storage", reason=reason, derived=True
+    )
+
+
 class Repairer:
     """Repairs threads of a storage."""
 
@@ -51,6 +58,7 @@ class Repairer:
 
     async def thread(self, key: ThreadKey) -> Repaired:
         """Make again what is damaged and derived in one thread."""
+        mended = [damage_of_key(key, reason) for reason in await self._storage.mend(key)]
         before = found = await self._verifier.look(key)
         for _ in range(_TRIES):
             if not any(each.derived for each in found.report.damaged):
@@ -60,10 +68,10 @@ class Repairer:
             if done and found.report.damaged == known:
                 break  # nothing more can be made again
         if before.report.ok:
-            return Repaired(threads=before.report.threads)
+            return Repaired(threads=before.report.threads, rebuilt=mended)
         left = found.report.damaged
         await self._snapshot(key, left)
-        rebuilt = [each for each in before.report.damaged if each not in left]
+        rebuilt = [*mended, *(each for each in before.report.damaged if each not in left)]
         return Repaired(threads=1, rebuilt=rebuilt, left=left)
 
     async def _rebuilt(self, found: Verified) -> bool:
@@ -84,7 +92,13 @@ class Repairer:
 
     async def store(self, namespace: str, *, user: str | None = None, progress: Progress | None = None) -> Repaired:
         """All threads of a namespace, or of one user in it."""
+        broken = await self._verifier.unlisted(namespace, user)
+        total = Repaired()
+        for each in broken:
+            if each.thread_id:
+                total = total.plus(await self.thread(ThreadKey(each.namespace, each.user, each.thread_id)))
         listed = await self._verifier.listed(namespace, user)
+        total = total.plus(Repaired(left=[each for each in broken if not each.thread_id]))
         found: dict[ThreadKey, Repaired] = {}
         for done, key in enumerate(listed.keys, 1):
             found[key] = await self.thread(key)
@@ -94,7 +108,7 @@ class Repairer:
         for _ in range(_TRIES):
             if not await self._again(found):
                 break
-        total = Repaired(left=listed.damaged)
+        total = total.plus(Repaired(left=listed.damaged))
         for each in found.values():
             total = total.plus(each)
         return total

@@ -241,7 +241,7 @@ class Verifier:
     ) -> Report:
         """All threads of a namespace, or of one user in it."""
         listed = await self.listed(namespace, user)
-        total = Report(damaged=listed.damaged)
+        total = Report(damaged=[*listed.damaged, *await self.unlisted(namespace, user)])
         for done, key in enumerate(listed.keys, 1):
             newest = (await self.look(key, restore=restore)).report
             total = total.plus(newest)
@@ -255,6 +255,12 @@ class Verifier:
         """All threads of a namespace, or of one user in it; unless one is named, what no thread leads to as well."""
         found = await self.store(namespace, user=user, restore=restore, progress=progress)
         return found if user is not None else found.plus(await self.strays())
+
+    async def unlisted(self, namespace: str, user: str | None = None) -> list[Damage]:
+        """Threads that lists leave out because they cannot be read; also those that may be of anybody."""
+        found = await self._storage.damaged()
+        mine = [each for each in found if each.namespace == namespace and user in (None, each.user)]
+        return mine + [each for each in found if not each.thread_id and user is None and each not in mine]
 
     async def strays(self) -> Report:
         """Entries that no thread leads to, in whichever namespace."""

@@ -57,6 +57,16 @@ def same_owner(one: ThreadKey, other: ThreadKey) -> bool:
     return (one.namespace, one.user) == (other.namespace, other.user)
 
 
+def identity_digest(key: ThreadKey, uid: str, first_chain: bytes) -> bytes:
+    """What binds a thread's log to its owner: a log in the place of another one does not have that one's digest.
+
+    `first_chain` is the chain digest that the thread begins with: that of its first entry, or, where it has none of its
+    own yet, the one that its entries will follow.
+    """
+    parts = (key.namespace.encode(), key.user.encode(), key.id.encode(), uid.encode(), first_chain)
+    return hashlib.sha256(b"".join(len(part).to_bytes(4, "big") + part for part in parts)).digest()
+
+
 @lru_cache(maxsize=4096)
 def _digest(key: ThreadKey) -> str:
     parts = (part.encode() for part in (key.namespace, key.user, key.id))

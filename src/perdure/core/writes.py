@@ -154,7 +154,7 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: int
     blobs: int
     blob_bytes: int
-    disk_bytes: int  # of the whole storage, 0 where there is none
+    disk_bytes: int  # of the whole storage (of a thread alone, where it has files of its own), 0 where there is none
 
 
 def admit(row: ThreadRow | None, write: Write) -> ThreadRow:

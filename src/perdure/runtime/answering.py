@@ -79,7 +79,10 @@ class Answers:
         while pages:
             page = pages.pop()
             rows = await self._storage.threads(page)
-            asked = [(row, pause) for row in rows for pause in await self.of(row, shown(row.key.user), view)]
+            asked: list[tuple[ThreadRow, Pause]] = []
+            for row in rows:
+                with self._runtime.engine.damage_log.skip(row):
+                    asked += [(row, pause) for pause in await self.of(row, shown(row.key.user), view)]
             found += asked
             # Of those that a limit let through, some may be addressed to others: look further.
             if len(asked) < limit <= len(rows):

@@ -79,10 +79,11 @@ class RunParts:
         query = ThreadQuery(namespace=namespace, user=user, agent=agent, limit=_PAGE)
         while len(found) < limit and (rows := await self.runtime.storage.threads(query)):
             for row in rows:
-                current = await self.runtime.standing.newest(row) if row.run else None
-                if current is not None and (since is None or current.micros >= since):
-                    info = await self._told(row, shown, current)
-                    found += [info] if status in (None, info.status) else []
+                with self.runtime.engine.damage_log.skip(row):
+                    current = await self.runtime.standing.newest(row) if row.run else None
+                    if current is not None and (since is None or current.micros >= since):
+                        info = await self._told(row, shown, current)
+                        found += [info] if status in (None, info.status) else []
             last = rows[-1]
             # Larger ones as it goes on: each page of a minute sorts all threads that changed in it.
             more = min(query.limit * 4, _LARGEST)
@@ -93,8 +94,12 @@ class RunParts:
         """Runs whose log did not grow for so many seconds although somebody holds them."""
         rows = await Stalled(self.runtime, namespace).rows(after)
         mine = [row for row in rows if user is None or row.key.user == user]
-        found = [(row, await self.runtime.standing.newest(row)) for row in mine]
-        return [await self._told(row, shown, current) for row, current in found if current is not None]
+        found: list[RunInfo] = []
+        for row in mine:
+            with self.runtime.engine.damage_log.skip(row):
+                current = await self.runtime.standing.newest(row)
+                found += [await self._told(row, shown, current)] if current is not None else []
+        return found
 
     async def take_away(self, key: ThreadKey) -> None:
         """End the lease of whoever runs a thread."""

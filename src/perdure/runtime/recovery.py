@@ -82,7 +82,9 @@ class Recovery:
 
     async def attend(self, row: ThreadRow, *, eager: bool = False, untold: bool = False) -> bool:
         """Look after the questions of a thread; say whether its run has to go on here for another reason."""
-        due = await self._runtime.attending.attend(row, eager=eager, untold=untold)
+        due = False
+        with self._runtime.engine.damage_log.skip(row):
+            due = await self._runtime.attending.attend(row, eager=eager, untold=untold)
         if untold:
             self._looked_at[row.uid] = row.head
         is_left = row.lease_owner is not None and not self._runtime.recovery_policy.auto_resume  # it was cut off

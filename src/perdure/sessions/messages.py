@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from perdure.core.codec import decode, encode
 from perdure.core.conversation import MESSAGE_PATH, appended
+from perdure.core.damage_log import DamageLog
 from perdure.core.digest import digest_of
 from perdure.core.entries import SPOKEN_KINDS, STATE_KINDS, Entry, EntryKind
 from perdure.core.envelope import EnvelopeError, unseal
@@ -66,11 +67,11 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 class Messages:
     """Reads conversations."""
 
-    def __init__(self, storage: Storage, path: Path = MESSAGE_PATH) -> None:
+    def __init__(self, storage: Storage, path: Path = MESSAGE_PATH, *, damage_log: DamageLog | None = None) -> None:
         self._storage = storage
         self._path = path
         self._bodies = Bodies(storage)
-        self.projector = Projector(storage, path)
+        self.projector = Projector(storage, path, damage_log)
 
     async def list(self, key: ThreadKey, limit: int | None = None) -> list[Any]:
         """Everything that was said, oldest first; with `limit`, the newest that many. No index is needed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perdure.core.conversation import MESSAGE_PATH, Said
+from perdure.core.damage_log import DamageLog
 from perdure.core.digest import digest_of
 from perdure.core.entries import Entry
 from perdure.core.errors import StorageBusyError
@@ -20,6 +21,7 @@ from perdure.core.messages import (
     Projection,
     row_of,
 )
+from perdure.core.ports import Silence
 from perdure.core.pruning import WholeLog
 from perdure.core.reading_on import Heard, Place, Places, read_on
 from perdure.core.steps import Path
@@ -35,10 +37,11 @@ _TRIES = 20  # others who read off the same log at the same time come to the sam
 class Projector:
     """Keeps the lines of messages up with the logs, whenever somebody asks for them."""
 
-    def __init__(self, storage: Storage, path: Path = MESSAGE_PATH) -> None:
+    def __init__(self, storage: Storage, path: Path = MESSAGE_PATH, damage_log: DamageLog | None = None) -> None:
         self._storage = storage
         self._path = path
         self._bodies = Bodies(storage)
+        self._damage_log = damage_log or DamageLog(Silence())
 
     async def bring_up(self, key: ThreadKey) -> Projection | None:
         """Read a log to its end; None when there is no thread."""
@@ -60,7 +63,8 @@ class Projector:
         # Others may write faster than we read: each thread is read to its end once.
         while behind := [row for row in await self._storage.unprojected(owner) if row.uid not in done]:
             for row in behind:
-                await self.bring_up(row.key)
+                with self._damage_log.skip(row):
+                    await self.bring_up(row.key)
             done.update(row.uid for row in behind)
 
     async def again(self, key: ThreadKey) -> Projection | None:

@@ -24,6 +24,7 @@ from perdure.core.writes import Appended, Restored, Sizes, Snapshot, Write
 if TYPE_CHECKING:
     from perdure.core.derived import Derived
     from perdure.core.transfer import ThreadCopy
+    from perdure.core.verification import Damage
 
 SCHEMA = 1  # what this release writes
 NEVER = 1 << 62  # a size that nothing has
@@ -271,6 +272,17 @@ class Storage(Protocol):
 
     async def namespaces(self) -> list[str]:
         """The namespaces that have threads, in order."""
+        ...
+
+    async def damaged(self) -> list[Damage]:
+        """Threads that no list has because they cannot be read, after a look at each thread's record.
+
+        Everything else is answered as if they were not there; who names one of them gets its error.
+        """
+        ...
+
+    async def mend(self, key: ThreadKey) -> list[str]:
+        """Make again what stands beside a log and keeps the thread from being read; return what was made, in words."""
         ...
 
     async def fork(self, source: ThreadKey, version: int, target: ThreadRow) -> ThreadRow:

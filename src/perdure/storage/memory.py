@@ -22,6 +22,7 @@ from perdure.core.quarantine import shares_past, with_standing_of
 from perdure.core.seams import Rewind, Seams, check_there, within
 from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Which, is_among, is_due, is_wanted, listed
 from perdure.core.transfer import ThreadCopy
+from perdure.core.verification import Damage
 from perdure.core.writes import (
     Appended,
     Restored,
@@ -362,6 +363,12 @@ class MemoryStorage:
     async def namespaces(self) -> list[str]:
         with self._open():
             return sorted({key.namespace for key in self._by_key})
+
+    async def damaged(self) -> list[Damage]:
+        return []
+
+    async def mend(self, key: ThreadKey) -> list[str]:
+        return []
 
     async def fork(self, source: ThreadKey, version: int, target: ThreadRow) -> ThreadRow:
         with self._open():

@@ -28,7 +28,7 @@ from perdure.core.recovery_policy import RecoveryPolicy
 from perdure.core.retention_policy import Retention
 from perdure.core.triggers import Triggers
 from perdure.core.trust_preview import TrustPreview
-from perdure.core.verification import Report
+from perdure.core.verification import Damage, Report
 from perdure.core.webhooks import Webhook
 from perdure.core.weights import StoreSizes
 from perdure.storage.baton import Baton
@@ -260,6 +260,10 @@ class Perdure(Agents):
             user=user, progress=progress, max_decoded_bytes=max_decoded_bytes, max_decoded_nodes=max_decoded_nodes
         )
         return self._run(done)
+
+    def damaged(self) -> list[Damage]:
+        """The threads that lists, searches and workers skip, because they cannot be read. See `perdure.Perdure`."""
+        return self._run(self._store.damaged())
 
     def compact(self) -> int:
         """Give disk space that nothing uses any more back to the system, and return how many bytes that was."""

@@ -94,6 +94,10 @@ class PowerLossDisk:
         self._root = _Folder()
         self._changes: list[_Change] = []
         self._inodes = 0
+        self._boots = 1
+
+    def boot(self) -> str:
+        return str(self._boots)
 
     def after_power_loss(self, seed: int) -> PowerLossDisk:
         """The disk as it might be found, decided by `seed`; everything on it is durable now."""
@@ -102,6 +106,7 @@ class PowerLossDisk:
             if random.random() < 0.5:
                 change.apply()
         found = PowerLossDisk()
+        found._boots = self._boots + 1
         found._root = found._copied(self._root, random)
         return found
 
@@ -267,7 +272,7 @@ class MemoryFile:
         with _Step(self._disk):
             self._data.sync()
 
-    def lock(self, shared: bool) -> None:
+    def lock(self, shared: bool, wait: bool = True) -> None:
         """Nobody else is here: a power loss ends every process at once."""
 
     def close(self) -> None: ...

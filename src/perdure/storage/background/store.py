@@ -23,6 +23,7 @@ from perdure.core.pruning import Record, WholeLog
 from perdure.core.seams import Seams
 from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Which
 from perdure.core.transfer import ThreadCopy
+from perdure.core.verification import Damage
 from perdure.core.writes import (
     Appended,
     Restored,
@@ -364,6 +365,14 @@ class BackgroundStorage:
     async def namespaces(self) -> list[str]:
         await self._wait()
         return await self._inner.namespaces()
+
+    async def damaged(self) -> list[Damage]:
+        await self._wait()
+        return await self._inner.damaged()
+
+    async def mend(self, key: ThreadKey) -> list[str]:
+        await self._settled(key)
+        return await self._inner.mend(key)
 
     async def fork(self, source: ThreadKey, version: int, target: ThreadRow) -> ThreadRow:
         await self._settled(source)

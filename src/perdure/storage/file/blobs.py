@@ -10,7 +10,7 @@ import msgspec
 
 from perdure.core.digest import digest_of
 from perdure.core.envelope import EnvelopeError, unseal
-from perdure.core.errors import BlobDamagedError
+from perdure.core.errors import BlobDamagedError, DamagedError, StorageIOError
 from perdure.core.identity import ThreadKey
 from perdure.core.render import CannotRead
 from perdure.core.writes import Blob
@@ -94,7 +94,10 @@ class Blobs:
 
     def _sweep(self, scope: str, until: int, used: Callable[[], dict[str, set[str]]]) -> int:
         with self.held(scope):
-            in_use = used().get(scope, set())
+            try:
+                in_use = used().get(scope, set())
+            except (DamagedError, StorageIOError):
+                return 0  # what cannot be read may need any of them
             gone = [name for name in self._old(scope, until) if name.removesuffix(_END) not in in_use]
             for name in gone:
                 self._disk.remove(join(self._root, scope, name))

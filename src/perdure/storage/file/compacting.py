@@ -8,9 +8,8 @@ from posixpath import join
 from perdure.core.errors import EntryDamagedError
 from perdure.storage.file import deletion, files, index, layout, snapshots
 from perdure.storage.file.blobs import Blobs
-from perdure.storage.file.forks import FORKS
 from perdure.storage.file.log import INDEX
-from perdure.storage.file.logs import HIDDEN, KEPT, TRASH, Logs
+from perdure.storage.file.logs import FORKS, HIDDEN, KEPT, TRASH, Logs
 
 WHO_WAITS = "one thread after the other is locked for a moment: only who uses that thread just then waits"
 

@@ -6,9 +6,10 @@ a crash leaves there is removed at the next set-up.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from posixpath import basename, dirname, join
 
-from perdure.core.errors import EntryDamagedError
+from perdure.core.errors import DamagedError, EntryDamagedError, StorageIOError
 from perdure.core.identity import ThreadKey
 from perdure.storage.file import files
 from perdure.storage.file.forks import last_needed
@@ -25,11 +26,15 @@ def delete(logs: Logs, key: ThreadKey) -> bool:
             if log is None:
                 return False
             parent = log.row.parent_uid
+            log.mark()
             _move_away(logs, log)
-    except EntryDamagedError:
+            log.is_gone = True
+    except (EntryDamagedError, StorageIOError):
         if last_needed(logs, folder) is not None:
             raise  # its forks still may have something to save
+        logs.directory.mark(folder)
         _discard(logs, folder)
+        logs.directory.drop(folder)
         return True
     free(logs, parent)
     return True
@@ -61,7 +66,7 @@ def _discard(logs: Logs, folder: str) -> None:
 
 def _trim(logs: Logs, log: Log, folder: str, version: int) -> None:
     """Give back what the forks do not need."""
-    if log.row.head <= version:
+    if log.row.head <= version and log.damage is None:
         return
     # The index first, and for good: one that knew more than the log would call the cut a damage.
     logs.disk.remove(join(folder, INDEX))
@@ -75,7 +80,9 @@ def free(logs: Logs, uid: str | None) -> None:
     folder = logs.hidden(uid or "")
     if uid is None or not logs.disk.is_folder(folder):
         return
-    with logs.writing(folder) as log:
+    version = last_needed(logs, folder)
+    # Behind what the forks need it may look damaged: by a power loss in the middle of the cut that is made here.
+    with logs.holding(folder, upto=version or 0) as log:
         version = last_needed(logs, folder)
         if log is not None and version is not None:
             _trim(logs, log, folder, version)
@@ -91,5 +98,6 @@ def clean(logs: Logs) -> None:
     for folder in logs.folders(TRASH):
         files.remove_tree(logs.disk, folder)
     for folder in logs.folders(HIDDEN):
-        born = logs.born(folder)
-        free(logs, born.changed.uid if born and isinstance(born.changed.uid, str) else None)
+        with suppress(DamagedError):  # its forks, if there are any, will say so
+            born = logs.born(folder)
+            free(logs, born.changed.uid if born and isinstance(born.changed.uid, str) else None)

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from functools import cache
 from io import FileIO
 from typing import Protocol
 
@@ -25,6 +26,7 @@ from perdure.core.errors import (
     StorageUnavailableError,
 )
 from perdure.storage import permissions
+from perdure.storage.permissions import temporary_name
 
 BUSY_SECONDS = 30.0
 _LONGEST_NAP = 0.02
@@ -57,8 +59,11 @@ class File(Protocol):
         """Return when every byte is on the medium."""
         ...
 
-    def lock(self, shared: bool) -> None:
-        """Wait for the lock of this file, which closing gives back; raise `StorageBusyError` after a while."""
+    def lock(self, shared: bool, wait: bool = True) -> None:
+        """Take the lock of this file, which closing gives back.
+
+        Raises `StorageBusyError` where somebody else holds it for a while, or at all without `wait`.
+        """
         ...
 
     def close(self) -> None: ...
@@ -66,6 +71,10 @@ class File(Protocol):
 
 class Disk(Protocol):
     """A file system. A missing file is an answer, every other failure a `StorageError`."""
+
+    def boot(self) -> str:
+        """What changes when the machine starts again: what was not synced may be lost since."""
+        ...
 
     def open(self, path: str, *, write: bool = False, create: bool = False) -> File | None:
         """Open a file; None when it (or its folder) is not there. A symbolic link in its place is refused."""
@@ -167,12 +176,12 @@ class RealFile:
         with _errors(self._path):
             _sync(self._handle)
 
-    def lock(self, shared: bool) -> None:
+    def lock(self, shared: bool, wait: bool = True) -> None:
         kind = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
-        deadline, nap = time.monotonic() + BUSY_SECONDS, 0.0005
+        deadline, nap = time.monotonic() + (BUSY_SECONDS if wait else 0), 0.0005
         with _errors(self._path):
             while not _locked(self._handle, kind):
-                if time.monotonic() > deadline:
+                if time.monotonic() >= deadline:
                     raise StorageBusyError(self._path, f"locked by another process for {BUSY_SECONDS:.0f} s")
                 time.sleep(nap)
                 nap = min(nap * 2, _LONGEST_NAP)
@@ -189,6 +198,9 @@ class RealDisk:
 
     def __init__(self, file_mode: int = permissions.PRIVATE) -> None:
         self.file_mode = file_mode
+
+    def boot(self) -> str:
+        return _boot()
 
     def open(self, path: str, *, write: bool = False, create: bool = False) -> File | None:
         try:
@@ -211,10 +223,11 @@ class RealDisk:
 
     def stat(self, path: str) -> Stat | None:
         try:
-            with _errors(path):
-                return _stat(os.stat(path))
-        except StorageUnavailableError:
-            return None
+            return _stat(os.stat(path))
+        except OSError as exc:
+            if exc.errno in _GONE:
+                return None
+            raise translated(exc, path) from exc
 
     def names(self, folder: str) -> list[str]:
         try:
@@ -263,6 +276,14 @@ def _errors_but_gone(path: str) -> Generator[None]:
         if exc.errno in _GONE:
             return
         raise translated(exc, path) from exc
+
+
+@cache
+def _boot() -> str:
+    """Elsewhere than on Linux every process takes what it finds for something from before a restart."""
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+    return temporary_name("")
 
 
 def _stat(found: os.stat_result) -> Stat:

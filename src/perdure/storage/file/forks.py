@@ -16,9 +16,8 @@ from perdure.storage.file import files
 from perdure.storage.file.history import History
 from perdure.storage.file.lines import NOBODY, CannotReadLine, ForkMark, checked, row_after, written
 from perdure.storage.file.log import Log
-from perdure.storage.file.logs import HIDDEN, THREADS, Logs, name_of
+from perdure.storage.file.logs import FORKS, HIDDEN, THREADS, Logs, name_of
 
-FORKS = "forks"
 _MARK = msgspec.json.Decoder(ForkMark)
 _ALL_OF_IT = 1 << 62
 
@@ -60,7 +59,11 @@ def _needed_by(logs: Logs, data: bytes) -> int | None:
     except CannotReadLine:
         return _ALL_OF_IT  # whose it was cannot be told any more: better too much kept than a fork without its past
     visible, hidden = _homes(logs, mark)
-    return mark.version if logs.holds(visible, mark.uid) or logs.disk.is_folder(hidden) else None
+    try:
+        stands = logs.holds(visible, mark.uid)
+    except EntryDamagedError:
+        stands = True  # a damaged fork may still have something to save
+    return mark.version if stands or logs.disk.is_folder(hidden) else None
 
 
 def _homes(logs: Logs, mark: ForkMark) -> tuple[str, str]:

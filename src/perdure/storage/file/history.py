@@ -89,10 +89,13 @@ class History:
 
 
 @contextmanager
-def history(logs: Logs, key: ThreadKey) -> Generator[History | None]:
-    """Hold a thread's whole history for reading; None when there is no such thread."""
+def history(logs: Logs, key: ThreadKey, upto: int | None = None) -> Generator[History | None]:
+    """Hold a thread's whole history for reading; None when there is no such thread.
+
+    With `upto`, one that is damaged behind that version is given as far as it is intact.
+    """
     with ExitStack() as stack:
-        log = stack.enter_context(logs.reading(logs.folder(key)))
+        log = stack.enter_context(logs.reading(logs.folder(key), upto))
         yield ancestry(logs, log, stack) if log else None
 
 
@@ -110,7 +113,9 @@ def _parent(logs: Logs, child: Log, stack: ExitStack) -> Log:
     folders = (logs.hidden(uid), join(logs.root, THREADS, child.index.parent or ""))
     for _ in range(_ATTEMPTS):  # it may be deleted, and so move, while we look
         for folder in folders:
-            log = stack.enter_context(logs.reading(folder)) if logs.holds(folder, uid) else None
+            # Of a parent that is damaged behind what the fork has of it, the fork does not notice.
+            upto = child.row.parent_version
+            log = stack.enter_context(logs.reading(folder, upto)) if logs.holds(folder, uid) else None
             if log is not None and log.row.uid == uid:
                 return log
     raise EntryDamagedError(child.row.key.id, child.row.parent_version, "belongs to a parent thread that is gone")

@@ -27,6 +27,7 @@ from perdure.storage.file.lines import (
     Mark,
     RecordHead,
     checked,
+    identity_of,
     row_after,
     written,
 )
@@ -51,6 +52,7 @@ class Index:
         self.row: ThreadRow = NOBODY  # as the log tells it; the lease file may know a newer lease
         self.lease = Lease()
         self.parent: str | None = None
+        self.identity = b""
         self.lines: list[Indexed] = []
         self.headers: list[Header] = []
         self.marks: list[Mark] = []
@@ -84,8 +86,13 @@ class Index:
         start = self.row.head + 1
         if item.at != self.end or versions != list(range(start, start + len(versions))):
             raise CannotReadLine("does not follow from the line before")
-        if not self.lines and not isinstance(item.line.changed.uid, str):
+        if self.lines:
+            return
+        if not isinstance(item.line.changed.uid, str):
             raise CannotReadLine("does not say whose log this is")
+        if item.line.identity != identity_of(item.line):
+            raise CannotReadLine("does not carry the digest of whose log this is")
+        self.identity = item.line.identity
 
     def _follow(self, line: Line) -> None:
         self.row = row_after(self.row, line)

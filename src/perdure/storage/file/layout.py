@@ -11,6 +11,7 @@ import msgspec
 from perdure.core.errors import NotAStorageError
 from perdure.storage.contract import Migrate, Schema
 from perdure.storage.file import files
+from perdure.storage.file.directory import NAME as DIRECTORY
 from perdure.storage.file.disk import Disk
 from perdure.storage.file.lines import CannotReadLine, checked, written
 from perdure.storage.file.logs import BLOBS, HIDDEN, KEPT, THREADS, TRASH
@@ -19,7 +20,7 @@ from perdure.storage.steps import Step, complete, steps_after, usable
 
 MARKER, LOCK, IGNORE = "perdure.json", "perdure.lock", ".gitignore"
 _SCHEMA = msgspec.json.Decoder(Schema)
-_OURS = frozenset({MARKER, LOCK, IGNORE, THREADS, HIDDEN, TRASH, BLOBS})
+_OURS = frozenset({MARKER, LOCK, IGNORE, THREADS, HIDDEN, TRASH, BLOBS, DIRECTORY})
 
 
 def files_of(root: str) -> list[str]:

@@ -20,10 +20,9 @@ NAME = "lease.json"
 
 
 class LeaseFile(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The file. `look_at` is never later than the moment the thread is due, and may be earlier."""
+    """The file."""
 
     lease: Lease = Lease()
-    look_at: int | None = None
 
 
 _FILE = msgspec.json.Decoder(LeaseFile)
@@ -38,24 +37,28 @@ def read(disk: Disk, folder: str, thread_id: str, version: int) -> LeaseFile:
         return checked(data, _FILE)
     except CannotReadLine as exc:
         # Guessing an epoch could let a run go on whose lease was taken.
-        raise EntryDamagedError(thread_id, version, f"has a {NAME} that {exc}") from exc
+        raise EntryDamagedError(thread_id, version, f"has a {NAME} that {exc}, which `repair` replaces") from exc
 
 
 def keep(disk: Disk, folder: str, row: ThreadRow, turn: int) -> Lease:
     """Make the lease of `row` durable."""
     lease = lease_in(row, turn)
-    files.put(disk, join(folder, NAME), written(LeaseFile(lease, due_at(row))))
+    write(disk, folder, lease)
     return lease
 
 
-def announce(disk: Disk, folder: str, known: LeaseFile, after: ThreadRow) -> None:
-    """Write down an earlier moment to look, before the write that sets it is committed.
+def write(disk: Disk, folder: str, lease: Lease) -> None:
+    """Make a lease durable."""
+    files.put(disk, join(folder, NAME), written(LeaseFile(lease)))
 
-    In the other order, a crash between the two would leave a timer that no sweep ever finds.
-    """
-    at = due_at(after)
-    if at is not None and (known.look_at is None or at < known.look_at):
-        files.put(disk, join(folder, NAME), written(LeaseFile(known.lease, at)))
+
+def is_readable(disk: Disk, folder: str) -> bool:
+    """Whether there is no lease, or one that can be read."""
+    try:
+        read(disk, folder, folder, 0)
+    except EntryDamagedError:
+        return False
+    return True
 
 
 def due_at(row: ThreadRow) -> int | None:

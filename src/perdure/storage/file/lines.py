@@ -17,7 +17,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from perdure.core.checkpoint import CheckpointMark, CheckpointRow
 from perdure.core.entries import ENTRY_SCHEMA, STATE_KINDS, Entry, EntryKind
-from perdure.core.identity import ThreadKey
+from perdure.core.identity import ThreadKey, identity_digest
 from perdure.core.render import from_json, to_json
 from perdure.core.seams import Range, Rewind
 from perdure.core.threads import ThreadRow
@@ -126,7 +126,9 @@ class Changed(msgspec.Struct, frozen=True, omit_defaults=True):
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):
     """One write, or one record. The first line of a log carries the thread's key and uid, and a fork's its parent."""
 
-    edition: int = 0  # in the first line: how often the log was written anew; first, to be told from its first bytes
+    # In the first line, and first in it, to be told from its first bytes:
+    edition: int = 0  # how often the log was written anew
+    identity: bytes = b""  # digest of whose log this is and how it begins
     entries: tuple[Header, ...] = ()
     changed: Changed = Changed()
     checkpoint: Mark | None = None
@@ -160,6 +162,17 @@ class ForkMark(msgspec.Struct, frozen=True, omit_defaults=True):
     folder: str  # digest of the fork's key
     version: int  # up to which it needs the parent
     rewinds: tuple[Rewind, ...] = ()  # those of the fork that went back to earlier
+
+
+def identified(line: Line) -> Line:
+    """The first line of a log, with the digest of whose it is."""
+    return msgspec.structs.replace(line, identity=identity_of(line))
+
+
+def identity_of(line: Line) -> bytes:
+    """The digest that the first line of a log has to carry."""
+    row = row_after(NOBODY, line)
+    return identity_digest(row.key, row.uid, line.entries[0].chain if line.entries else row.head_digest)
 
 
 _FIELDS = Changed.__struct_fields__

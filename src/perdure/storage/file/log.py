@@ -14,9 +14,10 @@ proves nothing.
 from __future__ import annotations
 
 import re
+from binascii import a2b_base64
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from posixpath import dirname, join
+from posixpath import basename, dirname, join
 
 import msgspec
 
@@ -26,6 +27,7 @@ from perdure.core.threads import ThreadRow
 from perdure.storage.file import files
 from perdure.storage.file import index as indexes
 from perdure.storage.file.contents import Contents
+from perdure.storage.file.directory import LOG
 from perdure.storage.file.disk import Disk, File
 from perdure.storage.file.index import Index
 from perdure.storage.file.leases import LeaseFile
@@ -36,6 +38,7 @@ from perdure.storage.file.lines import (
     Line,
     checked,
     checksum,
+    identified,
     lean,
     with_lease,
     written,
@@ -43,11 +46,16 @@ from perdure.storage.file.lines import (
 from perdure.storage.file.rewriting import Change, Piece, piece_of, write_anew
 from perdure.storage.permissions import temporary_name
 
-LOG, INDEX = "log.jsonl", "index.jsonl"
+INDEX = "index.jsonl"
 _LINE = msgspec.json.Decoder(Line)
 _TAIL = len(b'00000000"}\n')
-_EDITION = re.compile(rb'\{"edition":(\d+),')
-_GLANCE = 32
+_BEGINNING = re.compile(rb'\{(?:"edition":(\d{1,10}),)?"identity":"([A-Za-z0-9+/]{43}=)",')
+_GLANCE = 80
+
+
+def shown(folder: str) -> str:
+    """A folder in the words of an error, where nothing tells whose it is."""
+    return f"{basename(dirname(folder))}/{basename(folder)}"
 
 
 class NeedsCare(Exception):
@@ -57,11 +65,22 @@ class NeedsCare(Exception):
 class Log:
     """A thread's log between taking its lock and giving it back."""
 
-    def __init__(self, disk: Disk, folder: str, file: File, telemetry: Telemetry, writable: bool) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        folder: str,
+        file: File,
+        telemetry: Telemetry,
+        writable: bool,
+        marker: Callable[[], None] | None = None,
+    ) -> None:
         self.folder = folder
         self.index = Index(0)
         self.kept = LeaseFile()
         self.lease = Lease()
+        self.damage: EntryDamagedError | None = None  # behind the part that is intact, which is all there is to see
+        self.is_marked = self.is_gone = False
+        self._marker = marker
         self._disk = disk
         self._file = file
         self._telemetry = telemetry
@@ -77,6 +96,12 @@ class Log:
         """The bodies."""
         return Contents(self._file, self.index)
 
+    def mark(self) -> None:
+        """Say in the directory, before anything is changed, that this thread is about to change."""
+        if not self.is_marked and self._marker is not None:
+            self._marker()
+            self.is_marked = True
+
     def settle(self, kept: LeaseFile) -> None:
         """Take the lease from the log or from its own file, whichever is newer."""
         self.kept = kept
@@ -87,7 +112,7 @@ class Log:
 
         With `believe` nothing is mended: for a folder that nobody here may write.
         """
-        found, edition = self._file.stat(), self._edition()
+        found, (edition, identity) = self._file.stat(), self._beginning()
         # The number of an inode is used again: without the edition, one of two editions ago could pass for this one.
         same = known is not None and (known.inode, known.edition) == (found.inode, edition) and known.end <= found.size
         self.index = known if known is not None and same and self._ends_as(known) else Index(found.inode, edition)
@@ -95,10 +120,31 @@ class Log:
         if max(self.index.end, committed) > found.size or not self._ends_as(self.index):
             raise self._lost(found.size)
         self._catch_up(found.size, committed, believe)
+        if self.index.lines and self.index.identity != identity:
+            raise self._damaged("does not begin as the log of this thread did")
 
-    def _edition(self) -> int:
-        found = _EDITION.match(self._file.read(0, _GLANCE))
-        return int(found.group(1)) if found else 0
+    def _beginning(self) -> tuple[int, bytes]:
+        """The edition of the log and the digest of whose it is, from its first bytes."""
+        found = _BEGINNING.match(self._file.read(0, _GLANCE))
+        return (int(found.group(1) or 0), a2b_base64(found.group(2) or b"")) if found else (0, b"")
+
+    def keep_intact(self, error: EntryDamagedError) -> None:
+        """Of a damaged log, keep what comes before the damage in mind, and nothing else."""
+        index = Index(self._file.stat().inode, self._beginning()[0])
+        data, at = self._file.read(0, self._file.stat().size), 0
+        for text in data.splitlines(keepends=True):
+            item = self._line(at, text)
+            try:
+                if item is None or item.line.edition not in (0, index.edition):
+                    break
+                index.add(item)
+            except CannotReadLine:
+                break
+            at += len(text)
+        self.index, intact = index, index.row.head
+        name = index.row.key.id or error.thread_id
+        version = error.version if error.version <= intact else intact + 1
+        self.damage = EntryDamagedError(name, version, error.reason, intact=intact or None)
 
     def _ends_as(self, index: Index) -> bool:
         """Whether the log still ends, where the index does, with the line that the index knows."""
@@ -179,7 +225,10 @@ class Log:
 
     def append(self, line: Line) -> None:
         """Commit one write; raise a `StorageError` when it is not known to be durable."""
-        data, at = written(line), self.index.end
+        at = self.index.end
+        line = line if at else identified(line)
+        data = written(line)
+        self.mark()
         try:
             self._file.write(at, data)
             self._file.sync()
@@ -198,6 +247,7 @@ class Log:
         Appended one after the other, those before a crash would be believed without the rest. `before` is done just
         before the commit, and may have been in vain.
         """
+        self.mark()
         beside = temporary_name(self._path(LOG))
         file = files.opened(self._disk, beside)
         try:
@@ -253,13 +303,13 @@ class Log:
         row = self.index.row
         kept = [line for line in self.index.lines[:-1] if line.at + line.size <= size]
         intact = max((header.version for line in kept for header in line.line.entries), default=0)
-        return EntryDamagedError(row.key.id or self.folder, intact + 1, "was committed and is not whole any more",
-                                 intact=intact or None)  # fmt: skip
+        name, reason = row.key.id or shown(self.folder), "was committed and is not whole any more"
+        return EntryDamagedError(name, intact + 1, reason, intact=intact or None)
 
     def _damaged(self, reason: str, ahead: int = 0) -> EntryDamagedError:
         row = self.index.row
         intact = row.head + ahead
-        return EntryDamagedError(row.key.id or self.folder, intact + 1, reason, intact=intact or None)
+        return EntryDamagedError(row.key.id or shown(self.folder), intact + 1, reason, intact=intact or None)
 
     def close(self) -> None:
         """Give the lock back."""

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from hashlib import sha256
-from posixpath import join
+from posixpath import dirname, join
 
 import msgspec
 
-from perdure.core.errors import EntryDamagedError, PerdureError, StorageReadOnlyError
+from perdure.core.errors import (
+    DamagedError,
+    EntryDamagedError,
+    PerdureError,
+    StorageBusyError,
+    StorageError,
+    StorageIOError,
+    StorageReadOnlyError,
+    StorageUnavailableError,
+)
 from perdure.core.identity import ThreadKey
 from perdure.core.ports import Telemetry
 from perdure.storage.file import files, leases
+from perdure.storage.file.directory import LOG, Directory
 from perdure.storage.file.disk import Disk, File
 from perdure.storage.file.index import Index
 from perdure.storage.file.lines import CannotReadLine, Line, checked
-from perdure.storage.file.log import LOG, Log, NeedsCare
+from perdure.storage.file.log import INDEX, Log, NeedsCare, shown
+from perdure.storage.file.snapshots import FOLDER as SNAPSHOTS
+from perdure.storage.permissions import is_temporary
 
-THREADS, HIDDEN, TRASH, BLOBS, KEPT = "threads", "hidden", "trash", "blobs", "kept"
+THREADS, HIDDEN, TRASH, BLOBS, KEPT, FORKS = "threads", "hidden", "trash", "blobs", "kept", "forks"
 _REMEMBERED = 1024
 _LINE = msgspec.json.Decoder(Line)
 _GLANCE = 4096
@@ -31,6 +44,7 @@ class Logs:
     def __init__(self, disk: Disk, root: str, telemetry: Telemetry) -> None:
         self.disk = disk
         self.root = root
+        self.directory = Directory(disk, root, join(root, THREADS))
         self._telemetry = telemetry
         self._known: OrderedDict[str, Index] = OrderedDict()
 
@@ -47,14 +61,20 @@ class Logs:
         return [join(self.root, place, name) for name in self.disk.names(join(self.root, place))]
 
     @contextmanager
-    def reading(self, folder: str) -> Generator[Log | None]:
-        """Hold a log that others may read too; None when there is no such thread."""
-        try:
-            log = self._opened(folder, write=False)
-        except NeedsCare:
-            log = self._mended(folder)
+    def reading(self, folder: str, upto: int | None = None) -> Generator[Log | None]:
+        """Hold a log that others may read too; None when there is no such thread.
+
+        With `upto`, one that is damaged behind that version is given as far as it is intact.
+        """
+        log = self._read(folder, upto)
         with self._held(log):
             yield log if log and log.index.lines else None
+
+    def _read(self, folder: str, upto: int | None = None, wait: bool = True) -> Log | None:
+        try:
+            return self._opened(folder, write=False, upto=upto, wait=wait)
+        except NeedsCare:
+            return self._mended(folder, upto, wait)
 
     @contextmanager
     def writing(self, folder: str, create: bool = False) -> Generator[Log | None]:
@@ -64,19 +84,29 @@ class Logs:
         log = self._opened(folder, write=True, create=create)
         with self._held(log):
             yield log if log and (create or log.index.lines) else None
+            self._settle_row(log)
 
     @contextmanager
-    def holding(self, folder: str) -> Generator[Log | None]:
+    def holding(self, folder: str, upto: int | None = None) -> Generator[Log | None]:
         """Hold alone whatever there is of a log, also one without any line; None when there is no file."""
-        log = self._opened(folder, write=True)
+        log = self._opened(folder, write=True, upto=upto)
         with self._held(log):
             yield log
 
-    def _mended(self, folder: str) -> Log | None:
+    def _settle_row(self, log: Log | None) -> None:
+        """Write the row of a thread that was changed; after an error its mark stays, and the next reader looks."""
+        if log is None or not log.is_marked:
+            return
+        if log.is_gone:
+            self.directory.drop(log.folder)
+        elif log.index.lines:
+            self.directory.put(log.folder, log.row)
+
+    def _mended(self, folder: str, upto: int | None, wait: bool) -> Log | None:
         try:
-            return self._opened(folder, write=True)
+            return self._opened(folder, write=True, upto=upto, wait=wait)
         except StorageReadOnlyError:
-            return self._opened(folder, write=False, believe=True)
+            return self._opened(folder, write=False, upto=upto, wait=wait, believe=True)
 
     @contextmanager
     def _held(self, log: Log | None) -> Generator[None]:
@@ -90,24 +120,59 @@ class Logs:
             if log is not None:
                 log.close()
 
-    def _opened(self, folder: str, *, write: bool, create: bool = False, believe: bool = False) -> Log | None:
-        file = self._locked(join(folder, LOG), write, create)
+    def _opened(
+        self,
+        folder: str,
+        *,
+        write: bool,
+        create: bool = False,
+        upto: int | None = None,
+        wait: bool = True,
+        believe: bool = False,
+    ) -> Log | None:
+        file = self._locked(folder, write, create, wait)
         if file is None:
             return None
-        log = Log(self.disk, folder, file, self._telemetry, write)
+        log = Log(self.disk, folder, file, self._telemetry, write, self._marker(folder))
         try:
-            log.refresh(self._known.pop(folder, None), believe)
-            log.settle(leases.read(self.disk, folder, log.index.row.key.id, log.index.row.head))
+            self._bring_up(log, believe)
+            if log.damage is None or log.index.lines:
+                self._check_identity(log)
+            if log.damage is not None and (upto is None or upto > (log.damage.intact or 0)):
+                raise log.damage
         except BaseException:
             log.close()
             raise
         return log
 
-    def _locked(self, path: str, write: bool, create: bool) -> File | None:
+    def _bring_up(self, log: Log, believe: bool) -> None:
+        try:
+            log.refresh(self._known.pop(log.folder, None), believe)
+            log.settle(leases.read(self.disk, log.folder, log.index.row.key.id, log.index.row.head))
+        except EntryDamagedError as exc:
+            log.keep_intact(exc)
+
+    def _marker(self, folder: str) -> Callable[[], None] | None:
+        """What says in the directory that a thread is about to change; hidden ones are not in it."""
+        return partial(self.directory.mark, folder) if dirname(folder) == join(self.root, THREADS) else None
+
+    def _check_identity(self, log: Log) -> None:
+        """A log in a folder that is not its own is damage, whatever it says: it is another user's thread, or a copy."""
+        if not log.index.lines:
+            return _check_empty(self.disk, log.folder)
+        row = log.index.row
+        own = self.folder(row.key) if dirname(log.folder) == join(self.root, THREADS) else self.hidden(row.uid)
+        if own != log.folder:
+            raise EntryDamagedError(shown(log.folder), 1, "is of another thread, whose log was put in this folder")
+
+    def _locked(self, folder: str, write: bool, create: bool, wait: bool) -> File | None:
         """Open and lock; a folder that was deleted or replaced while we waited is opened again."""
-        while (file := self.disk.open(path, write=write, create=create)) is not None:
+        path = join(folder, LOG)
+        while (file := self._file(folder, write)) is not None or self._made(folder, create):
+            if file is None:
+                continue
             try:
-                file.lock(shared=not write)
+                file.lock(shared=not write, wait=wait)
                 found = self.disk.stat(path)
                 if found is not None and found.inode == file.stat().inode:
                     return file
@@ -117,9 +182,27 @@ class Logs:
             file.close()
         return None
 
+    def _file(self, folder: str, write: bool) -> File | None:
+        try:
+            return self.disk.open(join(folder, LOG), write=write)
+        except (StorageIOError, StorageReadOnlyError) as exc:
+            if write and isinstance(exc, StorageReadOnlyError):
+                raise
+            raise EntryDamagedError(shown(folder), 1, f"cannot be read: {exc.reason}") from exc
+
+    def _made(self, folder: str, create: bool) -> bool:
+        """Make a log that is not there, if nothing says that it was; False when it shall not be made."""
+        _check_empty(self.disk, folder)
+        file = self.disk.open(join(folder, LOG), write=True, create=True) if create else None
+        if file is not None:
+            file.close()
+        elif create:
+            raise StorageUnavailableError(folder, "the folder is gone")
+        return create
+
     def _remember(self, log: Log | None) -> None:
         # Not after an error of another kind, such as an interrupt: it may have stopped between two changes of an index.
-        if log is not None and log.index.lines:
+        if log is not None and log.index.lines and log.damage is None:
             self._known[log.folder] = log.index
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
@@ -127,6 +210,46 @@ class Logs:
     def forget(self, folder: str) -> None:
         """Forget what is known of a folder that was moved away."""
         self._known.pop(folder, None)
+
+    # ── all threads ──
+
+    def follow(self) -> Directory:
+        """The directory, with everything that was committed; what cannot be read is told once and left out."""
+        self.directory.refresh()
+        for name in sorted(self.directory.marked):
+            self._look(name)
+        self.directory.tidy()
+        return self.directory
+
+    def look_again(self, names: Iterable[str]) -> bool:
+        """Compare rows with their files, and read those again that do not fit; whether there were any."""
+        changed = [name for name in names if not self.directory.is_as_it_was(name)]
+        for name in changed:
+            self._look(name)
+        return bool(changed)
+
+    def look_at_all(self) -> Directory:
+        """The directory, each row compared with its files."""
+        found = self.follow()
+        self.look_again([*(name for name, _ in found.newest_first()), *found.unreadable])
+        return found
+
+    def _look(self, name: str) -> None:
+        """Read the row of one thread, unless its writer is at work: then it is the one before that write."""
+        folder = join(self.root, THREADS, name)
+        try:
+            log = self._read(folder, wait=False)
+            with self._held(log):
+                if log is None or not log.index.lines:
+                    self.directory.drop(folder)
+                else:
+                    self.directory.put(folder, log.row)
+        except StorageBusyError:
+            return
+        except (DamagedError, StorageError) as exc:
+            if self.directory.set_unreadable(name, exc):
+                self._telemetry.count("perdure.threads.damaged")
+                self._telemetry.log("warning", "a damaged thread is left out of lists", folder=folder, error=str(exc))
 
     def born(self, folder: str) -> Line | None:
         """The first line of a log, read without its lock: once it is there, it always says the same of the thread."""
@@ -144,11 +267,32 @@ class Logs:
         return born is not None and born.changed.uid == uid
 
     def all(self, place: str = THREADS) -> Iterator[Log]:
-        """Every log of a place, each held while it is looked at."""
+        """Every log of a place that can be read, each held while it is looked at."""
+        for folder in self.folders(place):
+            with suppress(DamagedError), self.reading(folder) as log:
+                if log is not None:
+                    yield log
+
+    def all_or_error(self, place: str) -> Iterator[Log]:
+        """The same; raise the error of the first that cannot be read."""
         for folder in self.folders(place):
             with self.reading(folder) as log:
                 if log is not None:
                     yield log
+
+
+def _check_empty(disk: Disk, folder: str) -> None:
+    """Where there is no line of a log, nothing may say that there was one: then it is not absent, but lost."""
+    left = [name for name in (INDEX, leases.NAME, SNAPSHOTS, FORKS) if _holds_something(disk, join(folder, name))]
+    if left:
+        raise EntryDamagedError(shown(folder), 1, f"is gone with all of {LOG}, although there is {left[0]}")
+
+
+def _holds_something(disk: Disk, path: str) -> bool:
+    if disk.is_folder(path):
+        return any(not is_temporary(name) for name in disk.names(path))
+    found = disk.stat(path)
+    return found is not None and found.size > 0
 
 
 def _first_line(file: File, folder: str) -> Line | None:
@@ -161,7 +305,7 @@ def _first_line(file: File, folder: str) -> Line | None:
     try:
         return checked(data[: data.index(b"\n") + 1], _LINE)
     except CannotReadLine as exc:
-        raise EntryDamagedError(folder, 1, str(exc)) from exc
+        raise EntryDamagedError(shown(folder), 1, str(exc)) from exc
 
 
 def name_of(text: str) -> str:

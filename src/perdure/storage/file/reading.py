@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import islice
+from posixpath import join
 
 from perdure.core.checkpoint import CheckpointQuery, CheckpointRow, each_once, matches, without_left
 from perdure.core.entries import Entry, EntryKind
-from perdure.core.errors import EntryDamagedError
+from perdure.core.errors import DamagedError, EntryDamagedError, StorageIOError
 from perdure.core.identity import ThreadKey
 from perdure.core.pruning import Record, WholeLog
 from perdure.core.seams import NO_SEAMS, Seams
 from perdure.core.threads import ThreadQuery, ThreadRow, Which, is_among, is_due, is_wanted, listed
+from perdure.core.verification import Damage
 from perdure.core.writes import Restored, Sizes, Snapshot, base_of
 from perdure.storage.file import files, forks, leases
 from perdure.storage.file.blobs import Blobs
+from perdure.storage.file.directory import Unreadable
 from perdure.storage.file.history import History, history
 from perdure.storage.file.lines import checkpoint_of, entry_of
 from perdure.storage.file.log import Log
 from perdure.storage.file.logs import HIDDEN, THREADS, Logs
 from perdure.storage.file.snapshots import Snapshots
+
+_COMPARED = 100  # rows of a page that are compared with their files
 
 
 def keyed(logs: Logs, key: ThreadKey, idem_key: str) -> Entry | None:
@@ -38,7 +44,7 @@ def under(logs: Logs, key: ThreadKey, prefix: str) -> list[Entry]:
 
 def restore(logs: Logs, key: ThreadKey, at: int | None, after: int | None) -> Restored | None:
     """The restore of the contract."""
-    with history(logs, key) as found:
+    with history(logs, key, at) as found:
         if found is None:
             return None
         top = found.row.head if at is None else min(at, found.row.head)
@@ -133,7 +139,7 @@ def headers(
     logs: Logs, key: ThreadKey, at: int | None, until: int | None, kinds: Sequence[EntryKind] | None, limit: int
 ) -> list[Entry]:
     """The headers of the contract."""
-    with history(logs, key) as found:
+    with history(logs, key, at) as found:
         top = found.row.head if found and at is None else at or 0
         newest_first = (
             header for _, each in reversed(found.headers(0, top) if found else []) for header in reversed(each)
@@ -205,49 +211,79 @@ def thread(logs: Logs, key: ThreadKey) -> ThreadRow | None:
 
 
 def line(logs: Logs, uid: str) -> ThreadRow | None:
-    """The line of the contract: of other threads only the first line of the log is read."""
-    damaged: list[EntryDamagedError] = []
-    for folder in logs.folders():
-        try:
-            row = _row(logs, folder) if logs.holds(folder, uid) else None
-        except EntryDamagedError as exc:
-            damaged.append(exc)
-            continue
-        if row is not None and row.uid == uid:
-            return row
-    if damaged:
-        raise damaged[0]  # it may be the one that was asked for: that is not gone
-    return None
+    """The line of the contract."""
+    directory = logs.follow()
+    name = directory.by_uid(uid)
+    if name is None:
+        lost = [each for each in directory.unreadable.values() if each.row is not None and each.row.uid == uid]
+        if lost:
+            raise lost[0].error  # it is not gone
+        return None
+    row = _row(logs, join(logs.root, THREADS, name))
+    return row if row is not None and row.uid == uid else None
 
 
 def find(logs: Logs, namespace: str, thread_id: str) -> list[ThreadRow]:
-    """The find of the contract."""
-    return [log.row for log in logs.all() if log.row.key.id == thread_id and log.row.key.namespace == namespace]
+    """The find of the contract; a damaged one is found by the row that it had, and says so when it is opened."""
+    directory = logs.follow()
+    logs.look_again(directory.by_id(namespace, thread_id))
+    rows = [directory.row(name) for name in directory.by_id(namespace, thread_id)]
+    lost = (each.row for each in directory.unreadable.values() if each.row)
+    rows += [row for row in lost if (row.key.namespace, row.key.id) == (namespace, thread_id)]
+    return [row for row in rows if row is not None]
 
 
 def threads(logs: Logs, query: ThreadQuery) -> list[ThreadRow]:
     """The threads of the contract."""
-    rows = [log.row for log in logs.all() if listed(log.row, query)]
-    return sorted(rows, key=lambda row: (row.updated, row.uid), reverse=True)[: query.limit]
+    directory = logs.follow()
+    while True:
+        page = list(islice((each for each in directory.newest_first() if listed(each[1], query)), query.limit))
+        # Each look brings the row up to its files, or leaves the thread out: a page that changed is put together anew.
+        # Who asks for a large page opens what it needs of it.
+        if not logs.look_again(name for name, _ in page[:_COMPARED]):
+            return [row for _, row in page]
 
 
 def namespaces(logs: Logs) -> list[str]:
     """The namespaces of the contract."""
-    return sorted({log.row.key.namespace for log in logs.all()})
+    return sorted({key.namespace for key in logs.follow().thread_keys()})
+
+
+def damaged(logs: Logs) -> list[Damage]:
+    """The damaged of the contract: every thread's files are compared with its row."""
+    unreadable = logs.look_at_all().unreadable
+    return [_damage(name, unreadable[name]) for name in sorted(unreadable)]
+
+
+def _damage(name: str, found: Unreadable) -> Damage:
+    error, key = found.error, found.row.key if found.row else ThreadKey("", "", "")
+    entry = isinstance(error, EntryDamagedError)
+    return Damage(
+        thread_id=key.id,
+        user=key.user,
+        namespace=key.namespace,
+        place=f"{THREADS}/{name}",
+        reason=str(error) + ("" if found.row else "; whose thread it is cannot be told"),
+        version=error.version if entry else None,
+    )
 
 
 def due(
     logs: Logs, namespace: str, now: int, limit: int, agents: Sequence[str] | None, which: Which
 ) -> list[ThreadRow]:
-    """The due of the contract: one small file is read per thread, a log only where that file says to look."""
-    rows: list[ThreadRow] = []
-    for folder in logs.folders():
-        look_at = leases.read(logs.disk, folder, folder, 0).look_at
-        row = _row(logs, folder) if look_at is not None and look_at <= now else None
-        if row is None or row.key.namespace != namespace:
-            continue
-        if is_due(row, now) and is_among(row, agents) and is_wanted(row, which):
-            rows.append(row)
+    """The due of the contract: what runs out until now, by the directory, each compared with its files."""
+    directory = logs.follow()
+    logs.look_again(directory.due(now))
+    found = (directory.row(name) for name in directory.due(now))
+    rows = [
+        row
+        for row in found
+        if row
+        and row.key.namespace == namespace
+        and is_due(row, now)
+        and is_among(row, agents)
+        and is_wanted(row, which)
+    ]
     return sorted(rows, key=lambda row: leases.due_at(row) or 0)[:limit]
 
 
@@ -257,10 +293,10 @@ def _row(logs: Logs, folder: str) -> ThreadRow | None:
 
 
 def used_blobs(logs: Logs, blobs: Blobs) -> dict[str, set[str]]:
-    """The digests that logs and their records refer to, by user."""
+    """The digests that logs and their records refer to, by user; raise when a log cannot be read: it may need any."""
     used: dict[str, set[str]] = {}
     for place in (THREADS, HIDDEN):
-        for log in logs.all(place):
+        for log in logs.all_or_error(place):
             held = (digest for kept in log.index.records for digest in kept.head.blobs)
             digests = used.setdefault(blobs.scope(log.row.key), set())
             digests.update(digest.hex() for digest in (*log.index.blobs, *held))
@@ -270,7 +306,7 @@ def used_blobs(logs: Logs, blobs: Blobs) -> dict[str, set[str]]:
 def sizes(logs: Logs, blobs: Blobs, key: ThreadKey | None) -> Sizes:
     """The sizes of the contract."""
     folders = [logs.folder(key)] if key else [*logs.folders(), *logs.folders(HIDDEN)]
-    parts = [part for folder in folders if (part := _sizes(logs, folder))]
+    parts = [part for folder in folders if (part := _sizes(logs, folder, skip=key is None))]
     large = [] if key else blobs.sizes()
     return Sizes(
         threads=len(parts),
@@ -281,15 +317,16 @@ def sizes(logs: Logs, blobs: Blobs, key: ThreadKey | None) -> Sizes:
         checkpoints=sum(part[3] for part in parts),
         blobs=len(large),
         blob_bytes=sum(large),
-        disk_bytes=sum(files.tree_sizes(logs.disk, logs.root)),
+        disk_bytes=sum(files.tree_sizes(logs.disk, logs.folder(key) if key else logs.root)),
     )
 
 
-def _sizes(logs: Logs, folder: str) -> tuple[int, int, list[int], int] | None:
-    with logs.reading(folder) as log:
+def _sizes(logs: Logs, folder: str, *, skip: bool) -> tuple[int, int, list[int], int] | None:
+    with suppress(*(DamagedError, StorageIOError) if skip else ()), logs.reading(folder) as log:
         if log is None:
             return None
         payloads = [header.size for header in log.index.headers]
         bases = [kept.head.size for kept in log.index.records if kept.head.whole]
         snapshots = [*bases, *Snapshots(logs.disk, folder).sizes()]
         return len(payloads), sum(payloads), snapshots, len(log.index.marks)
+    return None

@@ -1,7 +1,7 @@
 """A folder of readable files that keeps the whole contract, for tests and small tools.
 
-One thread's operations cost what they touch. Listings over many threads, `due`, `find` and `line` look into each
-thread's folder (index and lease, never a body): right for hundreds of threads, not for a hundred thousand.
+One thread's operations cost what they touch. Lists, `due`, `find` and `line` read the directory, a derived row for each
+thread that every process keeps in memory (about 2 KB each): right for ten thousands of threads, not for a million.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from perdure.core.pruning import Record, WholeLog
 from perdure.core.seams import Seams
 from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Which
 from perdure.core.transfer import ThreadCopy
+from perdure.core.verification import Damage
 from perdure.core.writes import (
     Appended,
     Restored,
@@ -185,6 +186,12 @@ class FileStorage:
 
     async def namespaces(self) -> list[str]:
         return await self._port.run(lambda: reading.namespaces(self._logs))
+
+    async def damaged(self) -> list[Damage]:
+        return await self._port.run(lambda: reading.damaged(self._logs))
+
+    async def mend(self, key: ThreadKey) -> list[str]:
+        return await self._port.run(lambda: derived.mend(self._logs, key))
 
     async def fork(self, source: ThreadKey, version: int, target: ThreadRow) -> ThreadRow:
         return await self._port.run(lambda: writing.fork(self._logs, source, version, target))

@@ -19,12 +19,11 @@ from perdure.core.seams import within
 from perdure.core.threads import ThreadRow
 from perdure.core.transfer import ThreadCopy, born, check, grown, past, standing_until
 from perdure.core.writes import Blob
-from perdure.storage.file import leases
 from perdure.storage.file.blobs import Blobs
 from perdure.storage.file.bodies import is_packed, shown
 from perdure.storage.file.forks import need, need_earlier
 from perdure.storage.file.history import ancestry
-from perdure.storage.file.lines import NOBODY, Lease, Line, change_between, header_of, mark_of, row_after
+from perdure.storage.file.lines import NOBODY, Lease, Line, change_between, header_of, identified, mark_of, row_after
 from perdure.storage.file.log import Log
 from perdure.storage.file.logs import HIDDEN, Logs
 from perdure.storage.file.rewriting import Piece, among, piece_of
@@ -60,7 +59,6 @@ def _brought_up(logs: Logs, blobs: Blobs, copy: ThreadCopy) -> ThreadRow | None:
             return log.row
         after = grown(log.row, copy)
         _keep_blobs(blobs, copy, until)
-        leases.announce(logs.disk, log.folder, log.kept, after)
         if rewinds := [each for each in copy.rewinds if each.entry > until]:
             need_earlier(logs, ancestry(logs, log, stack), rewinds)
         lines = _lines(copy, log.index.row, after, until, changed_lease(log, after))
@@ -133,7 +131,7 @@ def _begun(logs: Logs, log: Log, copy: ThreadCopy, row: ThreadRow, parent: _Pare
         row, head=start, state_version=0, head_digest=copy.chain_at(start) or GENESIS, last_checkpoint=None
     )
     first = Line(changed=change_between(NOBODY, opening, ()), parent=parent.key.digest() if parent else None)
-    leases.announce(logs.disk, log.folder, log.kept, row)
+    first = identified(first)
     lines = chain([first], _lines(copy, opening, row, start, changed_lease(log, row)))
     log.rewrite(_with_records(copy, lines, start, row.head), log.index.edition)
     return row

@@ -103,7 +103,6 @@ def _append(log: Log, blobs: Blobs, logs: Logs, write: Write, stack: ExitStack) 
     # What the line refers to has to be durable before the line is.
     if write.blobs:
         blobs.put(write.key, write.blobs, write.micros)
-    leases.announce(logs.disk, log.folder, log.kept, after)
     if past is not None and write.back_to is not None:
         need_earlier(logs, past, (Rewind(after.head, write.back_to),))
     if plan is not None:
@@ -181,7 +180,8 @@ def change_lease(logs: Logs, key: ThreadKey, change: RowChange) -> ThreadRow:
         if log is None:
             raise NotFoundError(f"thread {key.id!r}")
         row = change(log.row)
-        leases.keep(logs.disk, log.folder, row, log.lease.turn + 1)
+        log.mark()
+        log.lease = leases.keep(logs.disk, log.folder, row, log.lease.turn + 1)
         return row
 
 

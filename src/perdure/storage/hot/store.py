@@ -20,6 +20,7 @@ from perdure.core.pruning import Record, WholeLog
 from perdure.core.seams import Seams
 from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Which
 from perdure.core.transfer import ThreadCopy
+from perdure.core.verification import Damage
 from perdure.core.writes import Appended, Restored, Sizes, Snapshot, Write
 from perdure.storage.contract import Migrate, Schema, Storage, Watch
 from perdure.storage.hot.cache import WINDOW, Cache
@@ -252,6 +253,12 @@ class HotStorage:
 
     async def namespaces(self) -> list[str]:
         return await self._inner.namespaces()
+
+    async def damaged(self) -> list[Damage]:
+        return await self._inner.damaged()
+
+    async def mend(self, key: ThreadKey) -> list[str]:
+        return await self._inner.mend(key)
 
     async def fork(self, source: ThreadKey, version: int, target: ThreadRow) -> ThreadRow:
         return await self._inner.fork(source, version, target)

@@ -12,6 +12,7 @@ from perdure.core.identity import ThreadKey
 from perdure.core.pruning import WholeLog
 from perdure.core.seams import Rewind
 from perdure.core.threads import ThreadQuery, ThreadRow, Which, listed
+from perdure.core.verification import Damage
 from perdure.core.writes import Sizes
 from perdure.storage.sql.dialect import EVERYBODY, NOBODY, ONE
 from perdure.storage.sql.history import (
@@ -170,6 +171,23 @@ async def find(tx: Transaction, namespace: str, thread_id: str) -> list[ThreadRo
 async def namespaces(tx: Transaction) -> list[str]:
     """The namespaces of the contract."""
     return sorted(namespace for (namespace,) in await tx.rows(tx.sql.NAMESPACES))
+
+
+async def damaged(tx: Transaction) -> list[Damage]:
+    """The damaged of the contract: lines of the directory that do not decode."""
+    rows = await tx.rows(tx.sql.ALL_THREADS, ())
+    return [found for row in rows if (found := _damage(row)) is not None]
+
+
+def _damage(row: Row) -> Damage | None:
+    try:
+        thread_of(row)
+    except (msgspec.MsgspecError, ValueError, TypeError) as exc:
+        namespace, user, thread_id = (str(part) for part in row[2:5])
+        return Damage(
+            thread_id=thread_id, user=user, namespace=namespace, place="directory line", reason=f"cannot be read: {exc}"
+        )
+    return None
 
 
 async def strays(tx: Transaction) -> dict[str, int]:

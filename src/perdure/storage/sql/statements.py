@@ -66,6 +66,7 @@ class Statements:
 WHERE namespace = ? AND user_id = ? AND id = ? AND name_key IS NOT NULL"""
 
         # The namespaces that have threads.
+        self.ALL_THREADS = f"SELECT {self.thread_columns} FROM {thread} WHERE name_key IS NOT NULL"
         self.NAMESPACES = f"SELECT DISTINCT namespace FROM {thread} WHERE name_key IS NOT NULL"
 
         # The directory line of a thread by uid, also of one that only forks can see.

@@ -14,6 +14,7 @@ from perdure.core.pruning import Record, WholeLog
 from perdure.core.seams import Seams
 from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Which
 from perdure.core.transfer import ThreadCopy, check
+from perdure.core.verification import Damage
 from perdure.core.writes import (
     Appended,
     Restored,
@@ -173,6 +174,12 @@ class SqlStorage(ABC):
 
     async def namespaces(self) -> list[str]:
         return await self._run.read(reading.namespaces, alone=True)
+
+    async def damaged(self) -> list[Damage]:
+        return await self._run.read(reading.damaged, alone=True)
+
+    async def mend(self, key: ThreadKey) -> list[str]:
+        return []
 
     async def fork(self, source: ThreadKey, version: int, target: ThreadRow) -> ThreadRow:
         return await self._run.write(lambda tx: writing.fork(tx, source, version, target))
