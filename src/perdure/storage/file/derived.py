@@ -76,7 +76,7 @@ def mend(logs: Logs, key: ThreadKey) -> list[str]:
     """
     folder = logs.folder(key)
     with suppress(EntryDamagedError), logs.holding(folder, upto=0) as log:
-        if log is None or not log.index.lines or leases.is_readable(logs.disk, folder):
+        if log is None or log.index.is_empty or leases.is_readable(logs.disk, folder):
             return []
         lost = logs.directory.unreadable.get(key.digest())
         row = lost.row if lost and lost.row and lost.row.uid == log.row.uid else log.row

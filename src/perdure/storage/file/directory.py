@@ -36,7 +36,7 @@ from perdure.storage.permissions import temporary_name
 
 NAME, LOG = "directory.jsonl", "log.jsonl"
 _SPARE_LINES = 100  # lines beyond twice the rows, before the file is written anew
-_GROWN = 1 << 17  # bytes of the file from which on writers look whether it can be shorter
+_GROWN = 1 << 16  # bytes of the file from which on writers look whether it can be shorter
 _BATCH = 1 << 20  # bytes that are read at a time
 
 Stamp = tuple[Stat | None, Stat | None]  # of a log and of its lease
@@ -112,14 +112,16 @@ class Directory:
         name = basename(folder)
         self._appended(DirectoryLine(name, gone=True))
         self._take_gone(name)
-        self._empty.add(name)
+        if self._disk.is_folder(folder):
+            self._empty.add(name)
 
     def _look_at_size(self) -> None:
         """A process that only writes never reads the file: now and then it does, to write it anew."""
         with suppress(StorageError):
             self.refresh()
             self.tidy()
-            self._grown = max(_GROWN, 2 * self._offset)
+            found = self._disk.stat(self._path)
+            self._grown = max(_GROWN, 2 * found.size if found else 0)
 
     def stamp(self, name: str) -> Stamp:
         """How the files of a thread are now."""

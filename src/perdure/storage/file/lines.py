@@ -15,7 +15,7 @@ from zlib import crc32
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from perdure.core.checkpoint import CheckpointMark, CheckpointRow
+from perdure.core.checkpoint import NO_METADATA, CheckpointMark, CheckpointRow
 from perdure.core.entries import ENTRY_SCHEMA, STATE_KINDS, Entry, EntryKind
 from perdure.core.identity import ThreadKey, identity_digest
 from perdure.core.render import from_json, to_json
@@ -84,7 +84,7 @@ class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
     status: str | None = None
     note: str | None = None
     agent: str | None = None
-    metadata: Raw = Raw(b"{}")
+    metadata: Raw | UnsetType = UNSET  # nothing but {}
     said_parent: str | None = None  # as the writer said it, before the storage filled it in
     said_version: int | None = None
 
@@ -153,6 +153,25 @@ class Indexed(msgspec.Struct, frozen=True, omit_defaults=True):
     sum: str  # the checksum of the line in the log
     line: Line
     edition: int = 0  # of the log: a line of another one says nothing about this
+
+
+class Landmark(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All that is known at a line of the log besides the lines themselves: who asks for what is new begins here."""
+
+    row: ThreadRow
+    lease: Lease
+    identity: bytes
+    last: Indexed  # the line it stands behind
+    lines: int  # … and how many there are up to it
+    parent: str | None = None
+    rewinds: tuple[Rewind, ...] = ()
+    records: tuple[Indexed, ...] = ()
+
+
+class LandmarkLine(msgspec.Struct, frozen=True):
+    """A landmark as it stands between the lines of the index."""
+
+    landmark: Landmark
 
 
 class ForkMark(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -240,7 +259,7 @@ def mark_of(row: CheckpointRow) -> Mark:
     said = row.mark
     return Mark(
         said.id, said.kind, row.version, row.entry, row.micros, row.parent, said.status, said.note, said.agent,
-        Raw(to_json(said.metadata)), said.parent, said.version,
+        Raw(to_json(said.metadata)) if said.metadata != NO_METADATA else UNSET, said.parent, said.version,
     )  # fmt: skip
 
 
@@ -252,7 +271,7 @@ def checkpoint_of(mark: Mark, key: ThreadKey) -> CheckpointRow:
         status=mark.status,
         note=mark.note,
         agent=mark.agent,
-        metadata=from_json(mark.metadata),
+        metadata=NO_METADATA if isinstance(mark.metadata, UnsetType) else from_json(mark.metadata),
         parent=mark.said_parent,
         version=mark.said_version,
     )
@@ -262,9 +281,11 @@ def checkpoint_of(mark: Mark, key: ThreadKey) -> CheckpointRow:
     )  # fmt: skip
 
 
-def change_between(before: ThreadRow, after: ThreadRow, entries: tuple[Header, ...]) -> Changed:
-    """What has to be written down, beside the entries, to get from one row to the other."""
-    follows = _moved(before, entries)
+def change_between(
+    before: ThreadRow, after: ThreadRow, entries: tuple[Header, ...], checkpoint: Mark | None = None
+) -> Changed:
+    """What has to be written down, beside the entries and the checkpoint, to get from one row to the other."""
+    follows = _moved(before, entries, checkpoint)
     fields = {name: getattr(after, name) for name in _FIELDS if getattr(after, name) != getattr(follows, name)}
     return Changed(**fields)
 
@@ -272,13 +293,14 @@ def change_between(before: ThreadRow, after: ThreadRow, entries: tuple[Header, .
 def row_after(row: ThreadRow, line: Line) -> ThreadRow:
     """The row after a line; leases are the `Lease`'s part."""
     changed = {name: value for name in _FIELDS if (value := getattr(line.changed, name)) is not UNSET}
-    moved = _moved(row, line.entries)
+    moved = _moved(row, line.entries, line.checkpoint)
     return msgspec.structs.replace(moved, **changed) if changed else moved
 
 
-def _moved(row: ThreadRow, entries: tuple[Header, ...]) -> ThreadRow:
+def _moved(row: ThreadRow, entries: tuple[Header, ...], checkpoint: Mark | None) -> ThreadRow:
     if not entries:
         return row
+    newest = checkpoint.id if checkpoint else row.last_checkpoint
     states = [each.version for each in entries if each.kind in STATE_KINDS]
     runs = [each.version for each in entries if each.kind is EntryKind.RUN_STARTED]
     last = entries[-1]
@@ -289,6 +311,7 @@ def _moved(row: ThreadRow, entries: tuple[Header, ...]) -> ThreadRow:
         run=runs[-1] if runs else row.run,
         head_digest=last.chain,
         updated=last.micros,
+        last_checkpoint=newest,
     )
 
 

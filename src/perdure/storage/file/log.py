@@ -115,12 +115,14 @@ class Log:
         found, (edition, identity) = self._file.stat(), self._beginning()
         # The number of an inode is used again: without the edition, one of two editions ago could pass for this one.
         same = known is not None and (known.inode, known.edition) == (found.inode, edition) and known.end <= found.size
-        self.index = known if known is not None and same and self._ends_as(known) else Index(found.inode, edition)
+        fits = known is not None and same and known.identity == identity and self._ends_as(known)
+        self.index = known if known is not None and fits else Index(found.inode, edition, identity)
+        self.index.reload = self._whole_index
         committed = indexes.load(self._disk, self._path(INDEX), self.index)
         if max(self.index.end, committed) > found.size or not self._ends_as(self.index):
             raise self._lost(found.size)
         self._catch_up(found.size, committed, believe)
-        if self.index.lines and self.index.identity != identity:
+        if not self.index.is_empty and found.size and self.index.identity != identity:
             raise self._damaged("does not begin as the log of this thread did")
 
     def _beginning(self) -> tuple[int, bytes]:
@@ -148,14 +150,28 @@ class Log:
 
     def _ends_as(self, index: Index) -> bool:
         """Whether the log still ends, where the index does, with the line that the index knows."""
-        if not index.lines:
+        if index.last is None:
             return True
-        return self._file.read(index.end - _TAIL, _TAIL) == index.lines[-1].sum.encode() + b'"}\n'
+        return self._file.read(index.end - _TAIL, _TAIL) == index.last.sum.encode() + b'"}\n'
+
+    def _whole_index(self) -> Index:
+        """The index up to its landmark: from its file, else from the log."""
+        found, mark = indexes.read_all(self._disk, self._path(INDEX), self.index), self.index.landmark
+        if found is not None or mark is None:
+            return found or Index(self.index.inode, self.index.edition, self.index.identity)
+        self.index.saved, self.index.saved_bytes = 0, 0  # it is written again by who may
+        found = Index(self.index.inode, self.index.edition, self.index.identity)
+        good, torn = self._lines(self._file.read(0, mark.last.at + mark.last.size), 0, found)
+        for item in good:
+            self._add(item, found)
+        if torn or not indexes.leads_to(found, mark):
+            raise self._damaged("does not follow from the lines before")
+        return found
 
     def _catch_up(self, size: int, committed: int, believe: bool) -> None:
         if size > self.index.end:
             self._read_on(size, committed, believe)
-        if not believe and self.index.saved != len(self.index.lines):
+        if not believe and self.index.saved != self.index.count:
             self._needs_care()
             indexes.save(self._disk, self._path(INDEX), self.index)
 
@@ -168,18 +184,18 @@ class Log:
         if not believe:
             self._needs_care()
         data = self._file.read(self.index.end, size - self.index.end)
-        good, torn = self._lines(data, committed)
+        good, torn = self._lines(data, committed, self.index)
         if torn and not believe:
             self._cut(size - torn, torn)
         if good and not believe:
             self._make_durable(good[-1])
         for item in good:
-            self._add(item)
+            self._add(item, self.index)
 
-    def _lines(self, data: bytes, committed: int) -> tuple[list[Indexed], int]:
-        """Split into whole lines and the number of bytes of a torn one at the end."""
+    def _lines(self, data: bytes, committed: int, index: Index) -> tuple[list[Indexed], int]:
+        """Split what follows on an index into whole lines and the number of bytes of a torn one at the end."""
         good: list[Indexed] = []
-        at = self.index.end
+        at = index.end
         *texts, rest = data.split(b"\n")
         for number, text in enumerate(texts):
             item = self._line(at, text + b"\n")
@@ -200,9 +216,9 @@ class Log:
             return None
         return Indexed(at, len(data), checksum(data), lean(line), self.index.edition)
 
-    def _add(self, item: Indexed) -> None:
+    def _add(self, item: Indexed, index: Index) -> None:
         try:
-            self.index.add(item)
+            index.add(item)
         except CannotReadLine as exc:
             raise self._damaged(str(exc)) from exc
 

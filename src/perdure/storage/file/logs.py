@@ -33,7 +33,8 @@ from perdure.storage.file.snapshots import FOLDER as SNAPSHOTS
 from perdure.storage.permissions import is_temporary
 
 THREADS, HIDDEN, TRASH, BLOBS, KEPT, FORKS = "threads", "hidden", "trash", "blobs", "kept", "forks"
-_REMEMBERED = 1024
+_REMEMBERED = 16_384  # lines of logs that are kept in memory, about 2 KB each
+_LONG = 2048  # … and of one log, before those that are behind its landmark go
 _LINE = msgspec.json.Decoder(Line)
 _GLANCE = 4096
 
@@ -46,7 +47,8 @@ class Logs:
         self.root = root
         self.directory = Directory(disk, root, join(root, THREADS))
         self._telemetry = telemetry
-        self._known: OrderedDict[str, Index] = OrderedDict()
+        self._known: OrderedDict[str, tuple[Index, int]] = OrderedDict()
+        self._weight = 0
 
     def folder(self, key: ThreadKey) -> str:
         """The folder of a thread; its name tells nothing and can hold nothing but 64 hex digits."""
@@ -68,7 +70,7 @@ class Logs:
         """
         log = self._read(folder, upto)
         with self._held(log):
-            yield log if log and log.index.lines else None
+            yield log if log and not log.index.is_empty else None
 
     def _read(self, folder: str, upto: int | None = None, wait: bool = True) -> Log | None:
         try:
@@ -83,7 +85,7 @@ class Logs:
             files.make_folder(self.disk, folder)
         log = self._opened(folder, write=True, create=create)
         with self._held(log):
-            yield log if log and (create or log.index.lines) else None
+            yield log if log and (create or not log.index.is_empty) else None
             self._settle_row(log)
 
     @contextmanager
@@ -99,7 +101,7 @@ class Logs:
             return
         if log.is_gone:
             self.directory.drop(log.folder)
-        elif log.index.lines:
+        elif not log.index.is_empty:
             self.directory.put(log.folder, log.row)
 
     def _mended(self, folder: str, upto: int | None, wait: bool) -> Log | None:
@@ -136,7 +138,7 @@ class Logs:
         log = Log(self.disk, folder, file, self._telemetry, write, self._marker(folder))
         try:
             self._bring_up(log, believe)
-            if log.damage is None or log.index.lines:
+            if log.damage is None or not log.index.is_empty:
                 self._check_identity(log)
             if log.damage is not None and (upto is None or upto > (log.damage.intact or 0)):
                 raise log.damage
@@ -147,7 +149,7 @@ class Logs:
 
     def _bring_up(self, log: Log, believe: bool) -> None:
         try:
-            log.refresh(self._known.pop(log.folder, None), believe)
+            log.refresh(self._take_known(log.folder), believe)
             log.settle(leases.read(self.disk, log.folder, log.index.row.key.id, log.index.row.head))
         except EntryDamagedError as exc:
             log.keep_intact(exc)
@@ -158,7 +160,7 @@ class Logs:
 
     def _check_identity(self, log: Log) -> None:
         """A log in a folder that is not its own is damage, whatever it says: it is another user's thread, or a copy."""
-        if not log.index.lines:
+        if log.index.is_empty:
             return _check_empty(self.disk, log.folder)
         row = log.index.row
         own = self.folder(row.key) if dirname(log.folder) == join(self.root, THREADS) else self.hidden(row.uid)
@@ -202,14 +204,24 @@ class Logs:
 
     def _remember(self, log: Log | None) -> None:
         # Not after an error of another kind, such as an interrupt: it may have stopped between two changes of an index.
-        if log is not None and log.index.lines and log.damage is None:
-            self._known[log.folder] = log.index
-            if len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
+        if log is not None and not log.index.is_empty and log.damage is None:
+            if log.index.weight > _LONG:
+                log.index.trim()
+            self.forget(log.folder)
+            self._known[log.folder] = log.index, log.index.weight
+            self._weight += log.index.weight
+            while self._weight > _REMEMBERED and len(self._known) > 1:
+                self._weight -= self._known.popitem(last=False)[1][1]
 
     def forget(self, folder: str) -> None:
         """Forget what is known of a folder that was moved away."""
-        self._known.pop(folder, None)
+        self._take_known(folder)
+
+    def _take_known(self, folder: str) -> Index | None:
+        """What is remembered of a log, which is nobody else's while it is held."""
+        index, weight = self._known.pop(folder, (None, 0))
+        self._weight -= weight
+        return index
 
     # ── all threads ──
 
@@ -240,7 +252,7 @@ class Logs:
         try:
             log = self._read(folder, wait=False)
             with self._held(log):
-                if log is None or not log.index.lines:
+                if log is None or log.index.is_empty:
                     self.directory.drop(folder)
                 else:
                     self.directory.put(folder, log.row)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import chain
 
 import msgspec
+from msgspec import UNSET
 
 from perdure.core.pruning import Pruning, check_current
 from perdure.core.threads import ThreadRow
@@ -80,9 +81,12 @@ class _Shedding:
             version, whole = line.record.version, line.record.whole
             return None if self.outdates(version) or (version in self._put and not whole) else line
         entries = tuple(map(self._header, line.entries))
-        mark = line.checkpoint
+        mark, changed = line.checkpoint, line.changed
+        if mark and mark.entry in self._pruning.unmarked and changed.last_checkpoint is UNSET:
+            changed = msgspec.structs.replace(changed, last_checkpoint=mark.id)  # it no longer follows from the line
         return msgspec.structs.replace(
             line,
+            changed=changed,
             entries=entries,
             checkpoint=None if mark and mark.entry in self._pruning.unmarked else mark,
             blobs=self._blobs(line),

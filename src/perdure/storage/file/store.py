@@ -50,7 +50,7 @@ T = TypeVar("T")
 class FileStorage:
     """Keeps each thread in a folder of its own: a log of JSON lines, snapshots, a lease."""
 
-    reuses_room = True
+    reuses_room = False  # a snapshot is plain text here, and takes as much room as the state
     packs_from = packs_records_from = NEVER
 
     def __init__(

@@ -75,7 +75,7 @@ def _made(logs: Logs, blobs: Blobs, copy: ThreadCopy) -> ThreadRow | None:
         # The parent's lock first, as a fork takes them.
         parent = _parent(logs, copy, homes, stack) if copy.inherited else None
         log = stack.enter_context(logs.writing(logs.folder(row.key), create=True))
-        if log is None or log.index.lines:
+        if log is None or not log.index.is_empty:
             return None
         _keep_blobs(blobs, copy, copy.inherited if parent else 0)
         if copy.inherited and parent is None:
@@ -114,7 +114,7 @@ def _past(logs: Logs, copy: ThreadCopy, uid: str, homes: Container[str], stack: 
     parent: _Parent | None = None
     for line in past(copy, uid, parent_is_free=(copy.row.parent_uid or "") not in homes):
         log = stack.enter_context(logs.writing(logs.hidden(line.uid), create=True))
-        if log is not None and not log.index.lines:  # else a crash left it there
+        if log is not None and log.index.is_empty:  # else a crash left it there
             _begun(logs, log, copy, line, parent)
         parent = _Parent(logs.hidden(line.uid), line.uid, line.key)
     return parent
@@ -157,7 +157,7 @@ def _lines(copy: ThreadCopy, before: ThreadRow, after: ThreadRow, low: int, leas
         line = _line(copy, group, marks, back_to)
         is_last = group is groups[-1]
         then = after if is_last else row_after(before, line)
-        changed = change_between(before, then, line.entries)
+        changed = change_between(before, then, line.entries, line.checkpoint)
         yield msgspec.structs.replace(line, changed=changed, lease=lease if is_last else None)
         before = then
 

@@ -64,7 +64,7 @@ def append(logs: Logs, blobs: Blobs, write: Write) -> Appended:
 
 def _again(log: Log, write: Write) -> Appended | None:
     """The answer to a write that stands already."""
-    if not log.index.lines:
+    if log.index.is_empty:
         return None
     first = log.index.keys.get(write.idem_key) if write.idem_key is not None else None
     if first is not None:
@@ -90,8 +90,8 @@ def _found(log: Log, write: Write, first: int) -> Appended:
 
 
 def _append(log: Log, blobs: Blobs, logs: Logs, write: Write, stack: ExitStack) -> Appended:
-    before = admit(log.row if log.index.lines else None, write)
-    plan = write.pruning if log.index.lines else None  # a thread that is just made has nothing to lose
+    before = admit(log.row if not log.index.is_empty else None, write)
+    plan = write.pruning if not log.index.is_empty else None  # a thread that is just made has nothing to lose
     if plan is not None:
         pruning.check(logs, log, plan)
     past = ancestry(logs, log, stack) if write.goal is not None else None  # held until the entry is written
@@ -119,7 +119,7 @@ def _line(log: Log, write: Write, after: ThreadRow, entries: list[Entry], mark: 
     )
     return Line(
         entries=headers,
-        changed=change_between(log.index.row if log.index.lines else NOBODY, after, headers),
+        changed=change_between(log.index.row if not log.index.is_empty else NOBODY, after, headers, mark),
         checkpoint=mark,
         lease=changed_lease(log, after),
         blobs=tuple(blob.digest for blob in write.blobs),
