@@ -66,8 +66,8 @@ BENCH_PEERS_postgres = $(PEERS)/.ready $(if $(PYTHON312),$(PEERS312)/.ready)
 BENCHED = $(if $(RUNTIME)$(SEARCH)$(PEER),$(if $(filter file,$(origin BACKEND)),sqlite postgres,$(BACKEND)),$(BACKEND))
 PART = $(if $(SESSIONS),sessions,$(if $(RUNTIME),runtime,$(if $(SEARCH),search,$(PEER))))
 ONLY = $(if $(PART),--only $(PART) --results benchmarks/results/$(PART) --name $(1))
-bench: $(VENV)/.ready $(if $(PEER),$(LANGGRAPH)/.ready) $(if $(SEARCH)$(PEER),,$(foreach each,$(BENCHED),$(BENCH_PEERS_$(each)))) ## the benchmarks, peers beside ours; BACKEND=postgres or mysql, SESSIONS=1, RUNTIME=1, SEARCH=1 or PEER=langgraph (both databases), QUICK=1 for a short run
-	@test "$(BENCHED)" = sqlite || scripts/servers-if-possible $(BIN)/python
+bench: $(VENV)/.ready $(if $(PEER),$(LANGGRAPH)/.ready) $(if $(SEARCH)$(PEER),,$(foreach each,$(BENCHED),$(BENCH_PEERS_$(each)))) ## the benchmarks, peers beside ours; BACKEND=postgres, mysql or file, SESSIONS=1, RUNTIME=1, SEARCH=1 or PEER=langgraph (both databases), QUICK=1 for a short run
+	@test "$(BENCHED)" = sqlite -o "$(BENCHED)" = file || scripts/servers-if-possible $(BIN)/python
 	$(foreach each,$(BENCHED),$(BIN)/python -m benchmarks --backend $(each) $(if $(QUICK),--quick) $(call ONLY,$(each)) &&) true
 
 crash: $(VENV)/.ready ## kill a writer KILLS=1000 times and cut the power; BACKEND=postgres|mysql: crash the server CRASHES=100 times

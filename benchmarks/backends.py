@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks import fsyncs, mysql, parts, postgres, runtime, savers
+from benchmarks import files, fsyncs, mysql, parts, postgres, runtime, savers
 from benchmarks.scale import FULL, QUICK, Bench, Scale
 
 
@@ -71,6 +71,18 @@ BACKENDS = {
         server=_nothing,
         fsyncs=lambda bench: fsyncs.per_save(bench.scale.traced),
         counted_by="strace",
+    ),
+    "file": Backend(
+        title="Benchmarks of a folder of files",
+        results="file",
+        notes=files.NOTES,
+        parts=files.PARTS,
+        full=FULL,
+        quick=QUICK,
+        server=_nothing,
+        fsyncs=lambda bench: {},
+        counted_after=frozenset(),
+        counted_by="nothing",
     ),
     "postgres": _on_server(postgres, "PostgreSQL", results="postgres", counted_by="pg_stat_wal", apart=_APART),
     "mysql": _on_server(mysql, "MariaDB", results="mysql", counted_by="Innodb_data_fsyncs"),

@@ -32,6 +32,8 @@ class Scale:
     recorded: int = 1000  # steps of a run that is resumed
     interrupted: int = 100  # runs
     waiting: int = 1000  # runs
+    threads: int = 10_000  # of a folder of files
+    entries: int = 100_000  # of one log in it
     wal_megabytes: int = 0  # of WAL that a server has before the first turn
 
     @property
@@ -44,7 +46,7 @@ FULL = Scale(
 )
 QUICK = Scale(
     quick=True, updates=300, marks=(100, 300), width=40, grown=600, repeats=30, rounds=30, each=2, traced=20,
-    messages=5_000, steps=100, recorded=200, interrupted=20, waiting=50,
+    messages=5_000, threads=1000, entries=10_000, steps=100, recorded=200, interrupted=20, waiting=50,
 )  # fmt: skip
 
 

@@ -48,6 +48,15 @@ def test_every_part_finds_figures_and_writes_them(part: str, tmp_path: Path, mon
     assert all(figure.name in (tmp_path / "latest.md").read_text() for figure in report.figures)
 
 
+def test_a_run_on_a_folder_of_files_finds_figures(tmp_path: Path) -> None:
+    backend = BACKENDS["file"]
+    report = run(replace(TINY, threads=100, entries=300), list(backend.parts), backend)
+    report.write(tmp_path)
+    written = json.loads((tmp_path / "file.json").read_text())
+    assert [figure["figure"] for figure in written["figures"]] == [figure.name for figure in report.figures]
+    assert len(report.figures) == 8
+
+
 @pytest.mark.parametrize("name", ["postgres", "mysql"])
 def test_a_run_on_a_server_finds_figures_and_writes_them(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
