@@ -11,6 +11,8 @@ KILLS ?= 1000
 RUN_KILLS ?= 200
 CRASHES ?= 100
 LOSSES ?= 2000
+FAULTS ?= 3000
+INTERRUPTS ?= 600
 STEPS ?= 50000
 LIVES ?= 20000
 
@@ -84,6 +86,8 @@ else
 	$(BIN)/python -m tests.crash.prune_kills --kills 50
 	PERDURE_POWER_LOSSES=$(LOSSES) $(BIN)/pytest --timeout 3600 tests/storage/test_file_power_loss.py
 	PERDURE_FLIPS=$(LOSSES) $(BIN)/pytest --timeout 3600 tests/faults/test_flips.py
+	$(BIN)/python -m tests.faults.damage_campaign --faults $(FAULTS)
+	PERDURE_INTERRUPT_SECONDS=$(INTERRUPTS) $(BIN)/pytest --timeout 3600 tests/faults/test_interrupts.py
 endif
 
 chaos: $(VENV)/.ready ## workers killed and frozen, PostgreSQL crashed: THREADS=60 STEPS=20 WORKERS=6 TTL=2; DSN=… for your own database

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from perdure import ANY_USER
+from perdure import ANY_USER, sync
 from perdure import Perdure as AsyncPerdure
-from perdure import sync
 from perdure.core.errors import DamagedError, PerdureError
 from perdure.core.retention_policy import Retention
 from perdure.sync import Perdure

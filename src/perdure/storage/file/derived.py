@@ -26,6 +26,9 @@ def derived(logs: Logs, key: ThreadKey) -> Derived | None:
     with logs.reading(logs.folder(key)) as log:
         if log is None:
             return None
+        for item in log.index.lines:
+            if not item.line.entries and item.line.record is None:
+                log.contents.line(item)  # the first line of a fork, which nobody reads for a body
         return Derived(
             row=log.row,
             checkpoints=[checkpoint_of(mark, key) for mark in log.index.marks],

@@ -283,10 +283,11 @@ def load(disk: Disk, path: str, index: Index) -> int:
 
     Of a long file that is new to this process, only what comes behind its last landmark is read.
     """
-    file = disk.open(path)
-    size = file.stat().size if file else 0
+    found = disk.stat(path)
+    size = found.size if found else 0
     if size < index.saved_bytes:
         index.saved, index.saved_bytes = 0, 0  # somebody removed it: it is written again from memory
+    file = disk.open(path) if size > index.saved_bytes else None
     if file is None:
         return index.end
     try:

@@ -30,7 +30,8 @@ _FILE = msgspec.json.Decoder(LeaseFile)
 
 def read(disk: Disk, folder: str, thread_id: str, version: int) -> LeaseFile:
     """The lease of a thread; one that was never claimed has none."""
-    data = files.get(disk, join(folder, NAME))
+    path = join(folder, NAME)
+    data = files.get(disk, path) if disk.stat(path) is not None else None
     if data is None:
         return LeaseFile()
     try:
