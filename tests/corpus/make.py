@@ -146,7 +146,9 @@ def main(release: str) -> None:
             (target / "sqlite.sql").write_text("\n".join(_dumped(database)) + "\n")
         write(f"file://{folder}/store")
         store = Path(folder, "store")
-        files = {str(each.relative_to(store)): each.read_text() for each in sorted(store.rglob("*")) if each.is_file()}
+        # The directory is derived, and names the boot of this machine.
+        found = [each for each in sorted(store.rglob("*")) if each.is_file() and each.name != "directory.jsonl"]
+        files = {str(each.relative_to(store)): each.read_text() for each in found}
     (target / "file.json").write_text(json.dumps(files, indent=0) + "\n")
     (target / "expected.json").write_text(json.dumps(expected, indent=0) + "\n")
 
