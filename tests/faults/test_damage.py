@@ -147,3 +147,14 @@ def test_a_snapshot_file_of_another_version_is_never_believed(tmp_path: Path) ->
 
 def _expect(store: sync.Perdure, number: int) -> None:
     assert store.thread("t", user="bob").load(f"@{number}")["n"] == number
+
+
+def test_a_line_of_the_directory_that_cannot_be_read_is_named(template: tuple[bytes, Truth], tmp_path: Path) -> None:
+    (tmp_path / "agents.db").write_bytes(template[0])
+    with sync.Perdure.open(url_of("sqlite", tmp_path)) as store:
+        assert store.damaged() == []
+    with closing(sqlite3.connect(tmp_path / "agents.db")) as connection, connection:
+        connection.execute(CASES["thread head, a text"])
+    with sync.Perdure.open(url_of("sqlite", tmp_path)) as store:
+        assert [(each.user, each.thread_id) for each in store.damaged()] == [("ann", "flipped")]
+        assert not store.verify().ok

@@ -182,6 +182,7 @@ def long_log(place: Path | str, lines: int, disk: PowerLossDisk | None = None) -
 
 
 def read_for_the_newest(lines: int) -> int:
+    """Bytes; the newest snapshot is older than the newest landmarks."""
     disk = PowerLossDisk()
     long_log("/agents", lines, disk)
     disk.bytes_read.clear()
@@ -193,7 +194,7 @@ def read_for_the_newest(lines: int) -> int:
 
 
 def test_a_cold_load_of_the_newest_state_costs_the_same_however_long_the_log_is() -> None:
-    assert read_for_the_newest(3010) < 1.5 * read_for_the_newest(1010)
+    assert read_for_the_newest(3240) < 1.5 * read_for_the_newest(1240)
 
 
 def everything(storage: FileStorage) -> dict[str, object]:

@@ -73,6 +73,9 @@ class History:
 
     def forked(self, version: int, target: ThreadRow) -> ThreadRow:
         """The directory line of a thread whose history is this one up to `version`."""
+        own, row = self.logs[0].index, self.row
+        if version == row.head > row.parent_version and own.newest_mark() == row.last_checkpoint:
+            return self._forked_at_head(target)
         past = [header for _, headers in self.headers(0, version) for header in headers]
         states = (header.version for header in reversed(past) if header.kind in STATE_KINDS)
         mark = next((row for row in self.checkpoints() if row.entry <= version), None)
@@ -85,6 +88,20 @@ class History:
             parent_uid=self.row.uid,
             parent_version=version,
             updated=max(target.created, past[-1].micros if past else 0),
+        )
+
+    def _forked_at_head(self, target: ThreadRow) -> ThreadRow:
+        """The same at the newest version, whose row says everything: no older line is read."""
+        row = self.row
+        return msgspec.structs.replace(
+            target,
+            head=row.head,
+            state_version=row.state_version,
+            head_digest=row.head_digest,
+            last_checkpoint=row.last_checkpoint,
+            parent_uid=row.uid,
+            parent_version=row.head,
+            updated=max(target.created, self.logs[0].index.header(row.head).micros),
         )
 
 

@@ -51,7 +51,7 @@ class Kept(NamedTuple):
     item: Indexed
 
 
-Reload = Callable[[], "Index"]
+Reload = Callable[[int], "Index"]
 
 
 class Index:
@@ -72,7 +72,9 @@ class Index:
         self.last: Indexed | None = None
         self.landmark: Landmark | None = None  # the newest, behind the line `landmark.lines`
         self.landmark_bytes = 0  # where the file goes on behind it
-        self.reload: Reload | None = None  # reads all of it, while the log is held
+        self.base: Landmark | None = None  # the one behind which the lines in memory begin
+        self.base_bytes = 0
+        self.reload: Reload | None = None  # reads it from a version on, or all of it, while the log is held
         self._first = 0  # how many lines are not in memory
         self._start = 0  # the version before the first header in memory
         self._lines: list[Indexed] = []
@@ -183,18 +185,21 @@ class Index:
         self._marks = [each for each in self._marks if each.entry > mark.row.head]
         self._blobs = set().union(*(item.line.blobs for item in self._lines))
         self._first, self._start = mark.lines, mark.row.head
+        self.base, self.base_bytes = mark, file_end
 
-    def _load(self) -> None:
-        """Read what comes before the landmark."""
+    def _load(self, low: int = 0) -> None:
+        """Read what comes before the landmark, at least everything after version `low`."""
         if not self._first:
             return
         assert self.reload is not None  # noqa: S101  # set whenever the log is held
-        whole = self.reload()
+        longer = self.reload(low)
+        if self._has_all_keys:
+            longer._keys, longer._has_all_keys = self._keys, True
         for item in self._lines:
-            whole.add(item)
+            longer.add(item)
         names = ("_first", "_start", "_lines", "_headers", "_places", "_marks", "_keys", "_blobs", "_has_all_keys")
-        for name in names:
-            setattr(self, name, getattr(whole, name))
+        for name in (*names, "base", "base_bytes"):
+            setattr(self, name, getattr(longer, name))
 
     # ── what is asked for ──
 
@@ -243,7 +248,7 @@ class Index:
     def _reach(self, version: int) -> None:
         """Have everything after a version in memory."""
         if version < self._start:
-            self._load()
+            self._load(version)
 
     def under(self, prefix: str, span: Span) -> list[Header]:
         """The headers, in order, of those of the log's own versions in a span whose key begins with a prefix."""
@@ -272,6 +277,10 @@ class Index:
         """The base of exactly this version."""
         return next((kept for kept in self.records if kept.head.whole and kept.head.version == version), None)
 
+    def newest_mark(self) -> str | None:
+        """The id of the newest checkpoint in memory."""
+        return self._marks[-1].id if self._marks else None
+
     def mark_at(self, entry: int) -> Mark | None:
         """The checkpoint that rides on an entry."""
         self._reach(entry - 1)
@@ -298,33 +307,41 @@ def load(disk: Disk, path: str, index: Index) -> int:
         file.close()
 
 
-def _begin_late(file: File, size: int, index: Index) -> None:
+def _begin_late(file: File, size: int, index: Index, low: int | None = None) -> None:
+    """Begin at the last landmark of a file, or at the last one that has no version after `low` behind it."""
     reach = _TAIL
     while reach < size:
-        data = file.read(size - reach, reach)
+        data, start = file.read(size - reach, reach), size - reach
         at = data.rfind(_LANDMARK)
-        end = data.find(b"\n", at + 1) + 1
-        if at >= 0 and end and _begins(data[at + 1 : end], size - reach + end, index):
-            return
+        while at >= 0:
+            end = data.find(b"\n", at + 1) + 1
+            if end and _begins(data[at + 1 : end], start + end, index, low):
+                return
+            at = data.rfind(_LANDMARK, 0, at)
         reach *= 4
 
 
-def _begins(text: bytes, end: int, index: Index) -> bool:
+def _begins(text: bytes, end: int, index: Index, low: int | None) -> bool:
     try:
-        return index.begin_at(checked(text, _LANDMARK_LINE).landmark, end)
+        mark = checked(text, _LANDMARK_LINE).landmark
     except CannotReadLine:
         return False
+    return (low is None or mark.row.head <= low) and index.begin_at(mark, end)
 
 
-def read_all(disk: Disk, path: str, index: Index) -> Index | None:
-    """The part of an index before its landmark, from the file; None when the file does not lead there."""
-    mark = index.landmark
+def read_back(disk: Disk, path: str, index: Index, low: int) -> Index | None:
+    """The part of an index before what it has in memory, from the file, with every version after `low`.
+
+    None when the file does not lead there.
+    """
+    mark, end = index.base, index.base_bytes
     file = disk.open(path) if mark else None
     if file is None or mark is None:
         return None
     try:
         found = Index(index.inode, index.edition, index.identity)
-        _take(file.read(0, index.landmark_bytes), found)
+        _begin_late(file, end, found, low)
+        _take(file.read(found.saved_bytes, end - found.saved_bytes), found)
         return found if leads_to(found, mark) else None
     finally:
         file.close()

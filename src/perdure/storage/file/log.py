@@ -117,7 +117,7 @@ class Log:
         same = known is not None and (known.inode, known.edition) == (found.inode, edition) and known.end <= found.size
         fits = known is not None and same and known.identity == identity and self._ends_as(known)
         self.index = known if known is not None and fits else Index(found.inode, edition, identity)
-        self.index.reload = self._whole_index
+        self.index.reload = self._longer_index
         committed = indexes.load(self._disk, self._path(INDEX), self.index)
         if max(self.index.end, committed) > found.size or not self._ends_as(self.index):
             raise self._lost(found.size)
@@ -154,9 +154,9 @@ class Log:
             return True
         return self._file.read(index.end - _TAIL, _TAIL) == index.last.sum.encode() + b'"}\n'
 
-    def _whole_index(self) -> Index:
-        """The index up to its landmark: from its file, else from the log."""
-        found, mark = indexes.read_all(self._disk, self._path(INDEX), self.index), self.index.landmark
+    def _longer_index(self, low: int) -> Index:
+        """The index up to what it has in memory, with every version after `low`: from its file, else from the log."""
+        found, mark = indexes.read_back(self._disk, self._path(INDEX), self.index, low), self.index.base
         if found is not None or mark is None:
             return found or Index(self.index.inode, self.index.edition, self.index.identity)
         self.index.saved, self.index.saved_bytes = 0, 0  # it is written again by who may

@@ -77,6 +77,15 @@ class DerivedContract(Contract):
         assert await storage.reindex(mine.row, mine)
         assert await storage.derived(OTHER) == other
 
+    async def test_no_thread_is_damaged_and_nothing_is_to_mend(self, storage: Storage, scribe: Scribe) -> None:
+        assert await storage.damaged() == []
+        made = (await scribe.append()).row
+        await scribe.fork(THREAD, 1, OTHER)
+        await storage.claim(THREAD, "me", until=1, now=0)
+        assert (await storage.damaged(), await storage.mend(THREAD)) == ([], [])
+        await storage.delete(THREAD)
+        assert (await storage.damaged(), await storage.mend(made.key)) == ([], [])
+
     async def test_every_entry_has_a_line_that_leads_to_it(self, storage: Storage, scribe: Scribe) -> None:
         await scribe.save(THREAD)
         await scribe.save(BOBS)
