@@ -97,8 +97,8 @@ def _watch_sqlite(page: Page) -> None:
 def _watch_files(page: Page) -> None:
     held: set[int] = set()
 
-    def lock(self: Any, shared: bool, inner: Callable[..., None] = disk.RealFile.lock) -> None:
-        inner(self, shared)
+    def lock(self: Any, shared: bool, wait: bool = True, inner: Callable[..., None] = disk.RealFile.lock) -> None:
+        inner(self, shared, wait)
         if not shared:
             held.add(id(self))
             page.enter()

@@ -6,8 +6,10 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 import tracemalloc
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -166,6 +168,38 @@ def test_processes_that_write_together_keep_one_directory(place: Path) -> None:
         assert [child.wait() for child in children] == [0, 0, 0]
         assert len(store.threads(100)) == 19
     assert answers(opened(place)) == true_answers(place)
+
+
+KILLED = """
+import sys
+from perdure import sync
+with sync.Perdure.open(sys.argv[1]) as store:
+    number = 0
+    while True:
+        number += 1
+        thread = store.thread(f"t{sys.argv[2]}-{number % 4}", user="ann")
+        thread.append("items", number) if number % 9 else thread.delete()
+        store.thread("shared", user="ann").append("items", number)
+        print(number, flush=True)
+"""
+
+
+def test_a_real_kill_at_any_moment_leaves_a_directory_that_is_right(place: Path) -> None:
+    url, rng = f"file:{place}", Random(5)
+    reader = opened(place)
+    for number in range(10):
+        child = subprocess.Popen([sys.executable, "-c", KILLED, url, str(number % 3)], stdout=subprocess.PIPE)
+        assert child.stdout is not None
+        for _ in range(rng.randrange(1, 12)):
+            child.stdout.readline()
+        time.sleep(rng.random() / 300)
+        child.kill()
+        child.wait()
+        child.stdout.close()
+        logs = {row.key: row for row in drive(reader.threads(EVERYTHING))}
+        assert logs == {key: drive(reader.thread(key)) for key in logs}
+        assert answers(reader)["threads"] == answers(opened(place))["threads"]
+    assert answers(reader) == true_answers(place)
 
 
 # ── the index of a long log ───────────────────────────────────────────────────────────────────────────────────────────
