@@ -18,6 +18,7 @@ from binascii import a2b_base64
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from posixpath import basename, dirname, join
+from weakref import ref
 
 import msgspec
 
@@ -56,6 +57,12 @@ _GLANCE = 80
 def shown(folder: str) -> str:
     """A folder in the words of an error, where nothing tells whose it is."""
     return f"{basename(dirname(folder))}/{basename(folder)}"
+
+
+def _alive(held: Callable[[], Log | None]) -> Log:
+    log = held()
+    assert log is not None  # noqa: S101  # an index is asked while its log is held
+    return log
 
 
 class NeedsCare(Exception):
@@ -117,7 +124,9 @@ class Log:
         same = known is not None and (known.inode, known.edition) == (found.inode, edition) and known.end <= found.size
         fits = known is not None and same and known.identity == identity and self._ends_as(known)
         self.index = known if known is not None and fits else Index(found.inode, edition, identity)
-        self.index.reload = self._longer_index
+        # No cycle: an interrupted log has to be freed at once, since that is what gives its lock back.
+        held: Callable[[], Log | None] = ref(self)
+        self.index.reload = lambda low: _alive(held)._longer_index(low)
         committed = indexes.load(self._disk, self._path(INDEX), self.index)
         if max(self.index.end, committed) > found.size or not self._ends_as(self.index):
             raise self._lost(found.size)
