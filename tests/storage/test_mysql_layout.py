@@ -158,7 +158,7 @@ def test_a_key_and_a_uid_are_found_by_an_index(url: str) -> None:
     by_key = storage._port.sql.KEYED.replace("name_key = ?", "name_key = UNHEX(?)")
     keyed = _plan(url, by_key, (made.row.key.digest(), "k199"))
     line = _plan(url, storage._port.sql.LINE, (made.row.uid,))
-    assert [(each["key"], int(each["rows"])) for each in keyed] == [("perdure_entry_key", 1), ("name_key", 1)]
+    assert [(each["key"], int(each["rows"])) for each in keyed] == [("name_key", 1), ("perdure_entry_key", 1)]
     assert [(each["key"], int(each["rows"])) for each in line] == [("uid", 1)]
     drive(storage.close())
 

@@ -52,16 +52,17 @@ class ThreadKey(msgspec.Struct, frozen=True):
         return _digest(self)
 
 
+@lru_cache(maxsize=4096)  # a thread is opened at each of its reads
 def same_owner(one: ThreadKey, other: ThreadKey) -> bool:
     """Whether two threads belong to the same user of the same namespace, and so may share what is stored."""
     return (one.namespace, one.user) == (other.namespace, other.user)
 
 
 def identity_digest(key: ThreadKey, uid: str, first_chain: bytes) -> bytes:
-    """What binds a thread's log to its owner: a log in the place of another one does not have that one's digest.
+    """What ties a stored thread to its name, its owner and its log, so that another's in its place is damage.
 
-    `first_chain` is the chain digest that the thread begins with: that of its first entry, or, where it has none of its
-    own yet, the one that its entries will follow.
+    `first_chain` is a chain digest that the log keeps for ever: that of its first entry, or of a fork that of the version
+    it was forked from. Before there is either it is GENESIS.
     """
     parts = (key.namespace.encode(), key.user.encode(), key.id.encode(), uid.encode(), first_chain)
     return hashlib.sha256(b"".join(len(part).to_bytes(4, "big") + part for part in parts)).digest()

@@ -11,6 +11,7 @@ neither a key nor an expected version tells from a new write looks for its write
 
 from __future__ import annotations
 
+import re
 from binascii import a2b_base64
 from collections.abc import Iterator
 from time import monotonic
@@ -28,7 +29,7 @@ from perdure.storage.sql.statements import Statements
 from perdure.storage.sql.writing import Answer
 
 _LINE_AT, _MOVED_AT = 2, -2  # where in the results the line is, and the last move of the head
-_DIGEST_AT = 11  # where in the line the digest of the head is
+_DIGESTS_AT = (11, -2, -1)  # where in the row digests are
 # One column for the whole line: a driver in Python takes longer to read 24 of them than the server to save.
 _LINE = "SELECT JSON_ARRAY({columns}, {now}) FROM {thread} WHERE name_key = ? FOR UPDATE"
 _HEAD = "SET @perdure_head = (SELECT head FROM {thread} t WHERE name_key = ?"
@@ -42,7 +43,7 @@ class Saving:
 
     def __init__(self, sql: Statements, port: MysqlPort, *, server_time: bool) -> None:
         words = {"thread": sql.dialect.table("thread"), "entry": sql.dialect.table("entry"), "now": NOW}
-        words["columns"] = sql.thread_columns.replace("head_digest", "TO_BASE64(head_digest)")
+        words["columns"] = re.sub("head_digest|first_chain|identity", r"TO_BASE64(\g<0>)", sql.thread_columns)
         self._line, self._head, self._not_again = (text.format(**words) for text in (_LINE, _HEAD, _NOT_AGAIN))
         self._phrases = Phrases(sql, server_time=server_time)
         self._port = port
@@ -99,7 +100,8 @@ class Saving:
     def _answer(self, write: Write, results: list[Result], asked: float) -> Answer:
         """What became of a write that was made; the server told the time by the way."""
         *line, now = msgspec.json.decode(results[_LINE_AT].rows[0][0])
-        line[_DIGEST_AT] = a2b_base64(line[_DIGEST_AT])
+        for at in _DIGESTS_AT:
+            line[at] = a2b_base64(line[at])
         stored = thread_of(tuple(line))
         if self._server_time:
             self._port.time.hear(now, asked)

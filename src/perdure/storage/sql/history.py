@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from perdure.core.digest import GENESIS, follows
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.errors import EntryDamagedError, StorageDamagedError
 from perdure.core.forks import needed
@@ -17,6 +18,7 @@ from perdure.storage.sql.rows import (
     VERSIONS,
     Row,
     StoredThread,
+    check_identity,
     entry_of,
     record_of,
     snapshot_of,
@@ -37,15 +39,29 @@ async def thread(tx: Transaction, key: ThreadKey, *, lock: bool = False) -> Stor
     name = bytes.fromhex(key.digest())
     rows = await tx.rows(tx.sql.THREAD_LOCKED if lock else tx.sql.THREAD, (name,))
     if rows:
-        return _checked(key, thread_of(rows[0]))
+        return await opened(tx, key, rows[0])
     if tx.sql.dialect.doubts_indexes:
         await _check_absent(tx, key, name)
     return None
 
 
-def _checked(key: ThreadKey, stored: StoredThread) -> StoredThread:
+async def opened(tx: Transaction, key: ThreadKey, row: Row) -> StoredThread:
+    """The thread of a row that was found by this key, and that has the chain digest of its first entry at the end."""
+    stored = await _with_its_log(tx, row)
     if stored.row.key != key:
         raise StorageDamagedError(f"the directory line of thread {key.id!r}", "it has another name")
+    return stored
+
+
+async def _with_its_log(tx: Transaction, row: Row) -> StoredThread:
+    """A thread whose log is its own. A first entry that is damaged in itself is for those who read it."""
+    *line, begins = row
+    stored = thread_of(tuple(line))
+    is_known = stored.row.parent_uid is None and stored.first_chain != GENESIS
+    if is_known and begins not in (None, stored.first_chain):
+        first = await tx.rows(tx.sql.LIGHT_ENTRIES, (stored.place(0), stored.place(1), 1))
+        if first and follows(GENESIS, entry_of(first[0])):
+            raise StorageDamagedError(f"the log of thread {stored.row.key.id!r}", "it belongs to another thread")
     return stored
 
 
@@ -68,7 +84,7 @@ async def lineage(tx: Transaction, stored: StoredThread | None, *, lock: bool = 
         found.append(stored)
         parent = stored.row.parent_uid
         rows = await tx.rows(by_uid, (parent,)) if parent else []
-        above = thread_of(rows[0]) if rows else None
+        above = await _with_its_log(tx, rows[0]) if rows else None
         # A fork for another user is a copy: a row that says otherwise was changed, and would show another's history.
         if above is not None and not same_owner(above.row.key, stored.row.key):
             raise StorageDamagedError(
@@ -90,7 +106,11 @@ async def keyed(tx: Transaction, key: ThreadKey, idem_key: str) -> Entry | None:
     rows = await tx.rows(tx.sql.KEYED, (bytes.fromhex(key.digest()), idem_key))
     if not rows and tx.sql.dialect.doubts_indexes:
         await thread(tx, key)  # a thread that is damaged is not one without the key
-    return entry_of(rows[0]) if rows else None
+    for found in rows:
+        *entry, uid, first_chain, identity = found
+        check_identity(key, uid, first_chain, identity)
+        return entry_of(tuple(entry))
+    return None
 
 
 async def under(tx: Transaction, key: ThreadKey, prefix: str) -> list[Entry]:

@@ -26,7 +26,7 @@ BEYOND = ' AND (m.at, t.uid, m."row" & 4294967295) < (?, ?, ?)'
 class MessageStatements:
     """The statements in the words of one database. Conditions are texts of ours, each with ` AND ` before it."""
 
-    def __init__(self, dialect: Dialect, thread_columns: str) -> None:
+    def __init__(self, dialect: Dialect, thread_columns: str, opened_columns: str) -> None:
         self.dialect = dialect
         message, projection = dialect.table("message"), dialect.table("projection")
         self._thread_columns = thread_columns
@@ -39,7 +39,7 @@ class MessageStatements:
         self.columns = (*MESSAGE_COLUMNS, *(("words",) if dialect.words.column else ()))
 
         # How far a thread was read, with its line: of one thread, and of one that is locked.
-        self.PROJECTION = dialect.bound(f"""SELECT {thread_columns}, p.shape, p.version, p.count
+        self.PROJECTION = dialect.bound(f"""SELECT {opened_columns}, p.shape, p.version, p.count
 FROM {dialect.table("thread")} LEFT JOIN {projection} p ON p.thread = "row" WHERE name_key = ?""")
         self.READ_TO = dialect.bound(f"SELECT version, count, shape FROM {projection} WHERE thread = ?")
         changes: dict[str, str] = dict.fromkeys(("shape", "version", "count"), "{new}")

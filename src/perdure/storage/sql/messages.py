@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from perdure.core.identity import ThreadKey
 from perdure.core.messages import SHAPE, MessageRow, Owner, Projected, Projection
 from perdure.core.threads import ThreadRow
-from perdure.storage.sql.history import pieces, thread
+from perdure.storage.sql.history import opened, pieces, thread
 from perdure.storage.sql.reading import whose_rows
 from perdure.storage.sql.rows import VERSIONS, StoredThread, line_values, thread_of
 from perdure.storage.sql.transactions import Transaction
@@ -27,7 +27,7 @@ async def read_off(tx: Transaction, key: ThreadKey) -> tuple[StoredThread, Proje
         await thread(tx, key)  # raises for one that is damaged and not absent
         return None
     *line, shape, version, count = rows[0]
-    stored = thread_of(tuple(line))
+    stored = await opened(tx, key, tuple(line))
     if version is None:
         return stored, Projection(row=stored.row)
     return stored, Projection(row=stored.row, version=version, count=count, shape=shape)

@@ -8,8 +8,10 @@ from typing import Annotated, Any
 import msgspec
 
 from perdure.core.checkpoint import CheckpointMark, CheckpointRow
+from perdure.core.digest import GENESIS
 from perdure.core.entries import Entry, EntryKind
-from perdure.core.identity import ThreadKey
+from perdure.core.errors import StorageDamagedError
+from perdure.core.identity import ThreadKey, identity_digest
 from perdure.core.messages import MessageRow, Tally
 from perdure.core.pruning import Record
 from perdure.core.render import from_json, to_json
@@ -29,6 +31,7 @@ class StoredThread(msgspec.Struct, frozen=True):
 
     number: int
     row: ThreadRow
+    first_chain: bytes = GENESIS  # of its first entry, or of the version it was forked from; GENESIS: not known
 
     def place(self, version: int) -> int:
         """The row number of one of its versions."""
@@ -75,15 +78,25 @@ class _Line(msgspec.Struct, array_like=True, gc=False):
     quarantined_at: int | None
     origin: str | None
     origin_version: int
+    first_chain: bytes
+    identity: bytes
+
+
+def check_identity(key: ThreadKey, uid: str, first_chain: bytes, identity: bytes) -> None:
+    """Raise unless a row was made for this thread: its name, its owner or its log may be another's."""
+    if identity_digest(key, uid, first_chain) != identity:
+        raise StorageDamagedError(f"the row of thread {key.id!r}", "it was made for another thread")
 
 
 def thread_of(row: Row) -> StoredThread:
-    """A line of the thread table; a column that holds something else raises, and the connection calls that damage."""
+    """A row of the thread table; a column that holds something else raises, and the connection calls that damage."""
     line = msgspec.convert(row, _Line, builtin_types=(bytes,))
+    key = ThreadKey(line.namespace, line.user, line.id)
+    check_identity(key, line.uid, line.first_chain, line.identity)
     return StoredThread(
         line.number,
         ThreadRow(
-            key=ThreadKey(line.namespace, line.user, line.id),
+            key=key,
             uid=line.uid,
             name=line.name,
             agent=line.agent,
@@ -108,6 +121,7 @@ def thread_of(row: Row) -> StoredThread:
             origin=line.origin,
             origin_version=line.origin_version,
         ),
+        line.first_chain,
     )
 
 
@@ -121,13 +135,14 @@ def metadata_text(metadata: bytes) -> str | None:
     return to_json(metadata).decode() if metadata else None
 
 
-def thread_values(row: ThreadRow) -> Row:
+def thread_values(row: ThreadRow, first_chain: bytes) -> Row:
     """The values of INSERT_THREAD, but for those of the moment."""
     return (
         row.uid, bytes.fromhex(row.key.digest()), row.key.namespace, row.key.user, row.key.id, row.name, row.agent,
         tags_text(row.tags), row.status, row.head, row.state_version, row.head_digest, row.last_checkpoint, row.epoch,
         row.lease_owner, row.lease_until, row.wake_at, row.attempts, row.parent_uid, row.parent_version, row.created,
         metadata_text(row.metadata), row.run, row.quarantined_at, row.origin, row.origin_version,
+        first_chain, identity_digest(row.key, row.uid, first_chain),
     )  # fmt: skip
 
 

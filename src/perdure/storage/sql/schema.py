@@ -44,6 +44,8 @@ CREATE TABLE {t}thread (
   quarantined_at   {int},                      -- since when nothing of it runs, after an import; NULL: it is trusted
   origin           {text},                     -- SHA-256 of the file it was imported from
   origin_version   {int} NOT NULL,             -- its head in that file
+  first_chain      {hash} NOT NULL,            -- chain digest of its first entry, or of the version it was forked from
+  identity         {hash} NOT NULL,            -- digest of (namespace, user_id, id, uid, first_chain)
   created_at       {int} NOT NULL,
   updated_at       {int} NOT NULL{minute}
 ){table}

@@ -34,7 +34,7 @@ class Statements:
         self.thread_columns = (
             f"row, uid, namespace, {dialect.user_read}, id, name, agent, tags, status, head, head_state_version, "
             "head_digest, last_checkpoint, epoch, lease_owner, lease_until, wake_at, attempts, parent, parent_version, "
-            "created_at, updated_at, metadata, run_version, quarantined_at, origin, origin_version"
+            "created_at, updated_at, metadata, run_version, quarantined_at, origin, origin_version, first_chain, identity"
         ).replace("row,", '"row",', 1)
         self._mark_columns = (
             'c.id, c.kind, c.status, c.note, c.agent, c.metadata, c.version, c."row" & 4294967295, c.parent, c.at, '
@@ -51,13 +51,17 @@ class Statements:
         for name, text in vars(self).items():
             if name.isupper() and isinstance(text, str):
                 setattr(self, name, dialect.bound(text))
-        self.messages = MessageStatements(dialect, self.thread_columns)
+        self.messages = MessageStatements(dialect, self.thread_columns, self.opened_columns)
 
     def _threads(self) -> None:
         thread, columns = self.dialect.table("thread"), self.thread_columns
 
         # The directory line of a thread that can be seen.
-        self.THREAD = f"SELECT {columns} FROM {thread} WHERE name_key = ?"
+        # With the chain digest of its first entry: one that the row does not name is another thread's log.
+        begun = f"""{columns}, (SELECT e.chain FROM {self.dialect.table("entry")} e
+  WHERE e."row" = {thread}."row" * 4294967296 + 1)"""
+        self.opened_columns = begun
+        self.THREAD = f"SELECT {begun} FROM {thread} WHERE name_key = ?"
         self.THREAD_LOCKED = self.THREAD + self.dialect.lock
 
         # Whether the indexes know a thread that could not be found: the first is answered by the index alone.
@@ -70,9 +74,9 @@ WHERE namespace = ? AND user_id = ? AND id = ? AND name_key IS NOT NULL"""
         self.NAMESPACES = f"SELECT DISTINCT namespace FROM {thread} WHERE name_key IS NOT NULL"
 
         # The directory line of a thread by uid, also of one that only forks can see.
-        self.THREAD_BY_UID = f"SELECT {columns} FROM {thread} WHERE uid = ?"
+        self.THREAD_BY_UID = f"SELECT {begun} FROM {thread} WHERE uid = ?"
         self.THREAD_BY_UID_LOCKED = self.THREAD_BY_UID + self.dialect.lock
-        self.LINE = self.THREAD_BY_UID + " AND name_key IS NOT NULL"
+        self.LINE = f"SELECT {columns} FROM {thread} WHERE uid = ? AND name_key IS NOT NULL"
 
         # All threads of one id, whoever owns them, in any order: for an order planners would take another index.
         self.THREADS_BY_ID = f"""SELECT {columns} FROM {thread}
@@ -81,8 +85,9 @@ WHERE namespace = ? AND id = ? AND name_key IS NOT NULL"""
         column, mark = (", updated_minute", ", ?") if self.dialect.keeps_minute else ("", "")
         self.INSERT_THREAD = f"""INSERT INTO {thread} (uid, name_key, namespace, user_id, id, name, agent, tags,
   status, head, head_state_version, head_digest, last_checkpoint, epoch, lease_owner, lease_until, wake_at, attempts,
-  parent, parent_version, created_at, metadata, run_version, quarantined_at, origin, origin_version, updated_at{column})
-VALUES (?, ?, ?, {self.dialect.user_bound}{", ?" * 23}{mark})"""
+  parent, parent_version, created_at, metadata, run_version, quarantined_at, origin, origin_version, first_chain,
+  identity, updated_at{column})
+VALUES (?, ?, ?, {self.dialect.user_bound}{", ?" * 25}{mark})"""
         self.THREAD_ROW = f'SELECT "row" FROM {thread} WHERE uid = ?'
 
         # The head moves; nothing else of the line changes.
@@ -129,10 +134,13 @@ ORDER BY {newest.replace(",", " DESC,")} DESC LIMIT ?""")
         self.ENTRY_BY_KEY = f"""SELECT "row" & 4294967295, request FROM {entry}
 WHERE {self.dialect.thread_of_entry} = ? AND idem_key = ?"""
 
-        # The same with everything, for a thread that can be seen.
-        self.KEYED = f"""SELECT {_ENTRY_COLUMNS}, payload FROM {entry}
-WHERE {self.dialect.thread_of_entry} = (SELECT t."row" FROM {self.dialect.table("thread")} t WHERE t.name_key = ?)
-  AND idem_key = ?"""
+        # The same with everything, for a thread that can be seen, and whose it is: an index may lead to another one.
+        row = self.dialect.thread_of_entry
+        row = row.replace('"row"', 'e."row"') if '"row"' in row else f"e.{row}"
+        columns = _ENTRY_COLUMNS.replace('"row"', 'e."row"')
+        self.KEYED = f"""SELECT {columns}, payload, t.uid, t.first_chain, t.identity
+FROM {self.dialect.table("thread")} t {self.dialect.in_order} {entry} e ON {row} = t."row"
+WHERE t.name_key = ? AND e.idem_key = ?"""
 
         # The first entry of a write among newer ones, for a retry.
         self.ENTRY_BY_WRITE = f"""SELECT "row" & 4294967295 FROM {entry}

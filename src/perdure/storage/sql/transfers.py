@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from perdure.core.digest import GENESIS
 from perdure.core.identity import same_owner
 from perdure.core.quarantine import shares_past
 from perdure.core.threads import ThreadRow
@@ -40,13 +41,18 @@ async def _make(tx: Transaction, copy: ThreadCopy, row: ThreadRow) -> StoredThre
         for line in past(copy, row.uid, parent_is_free=parent_is_free):
             await _make_past(tx, line, copy)
             row = msgspec.structs.replace(row, parent_uid=line.uid)
-    return StoredThread(await make_thread(tx, row), row)
+    return StoredThread(await make_thread(tx, row, _first_chain(copy, row)), row)
 
 
 async def _make_past(tx: Transaction, line: ThreadRow, copy: ThreadCopy) -> None:
-    stored = StoredThread(await make_thread(tx, line), line)
+    stored = StoredThread(await make_thread(tx, line, _first_chain(copy, line)), line)
     await tx.run(tx.sql.HIDE_THREAD, (stored.number,))
     await _fill(tx, stored, copy, line.parent_version)
+
+
+def _first_chain(copy: ThreadCopy, row: ThreadRow) -> bytes:
+    """The chain digest that ties a row of the copy to its log."""
+    return copy.chain_at(row.parent_version if row.parent_uid is not None else 1) or GENESIS
 
 
 async def _is_free(tx: Transaction, uid: str) -> bool:
@@ -56,7 +62,7 @@ async def _is_free(tx: Transaction, uid: str) -> bool:
 async def _has_past(tx: Transaction, copy: ThreadCopy) -> bool:
     """Whether the parent is here, of the same user, with the past that the copy has. It cannot be deleted meanwhile."""
     for found in await tx.rows(tx.sql.THREAD_BY_UID_LOCKED, (copy.row.parent_uid,)):
-        parent = thread_of(found)
+        parent = thread_of(found[:-1])
         if not shares_past(parent.row, copy.row):
             return False
         if (await seams_of(tx, await pieces(tx, parent, parent.row.head))).is_gone(copy.inherited):

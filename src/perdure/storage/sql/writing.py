@@ -62,7 +62,7 @@ async def append_slowly(tx: Transaction, write: Write) -> Answer:
     if stored is not None and write.goal is not None:
         await check_goal(tx, stored, write.goal)
     after, entries = stamped(before, write)
-    number = stored.number if stored else await make_thread(tx, after, write)
+    number = stored.number if stored else await make_thread(tx, after, entries[0].chain, write)
     mark = checkpoint_row(before, after, write.checkpoint) if write.checkpoint else None
     await _store(tx, StoredThread(number, after), write, entries, mark)
     if stored is not None:
@@ -109,11 +109,11 @@ async def _retried(tx: Transaction, stored: StoredThread, write: Write) -> int |
     return rows[0][0] if rows else None
 
 
-async def make_thread(tx: Transaction, row: ThreadRow, write: Write | None = None) -> int:
+async def make_thread(tx: Transaction, row: ThreadRow, first_chain: bytes, write: Write | None = None) -> int:
     """Insert a thread's line, and return the number of its row."""
     if write is not None and await tx.rows(tx.sql.THREAD_BY_UID, (row.uid,)):
         raise deleted(write)
-    await tx.run(tx.sql.INSERT_THREAD, (*thread_values(row), *tx.sql.dialect.moment(row.updated)))
+    await tx.run(tx.sql.INSERT_THREAD, (*thread_values(row, first_chain), *tx.sql.dialect.moment(row.updated)))
     return (await tx.rows(tx.sql.THREAD_ROW, (row.uid,)))[0][0]
 
 
@@ -188,7 +188,7 @@ async def fork(tx: Transaction, source: ThreadKey, version: int, target: ThreadR
     if standing is not None:
         return same_fork(standing.row, parent.row.uid, version, target)
     made = await _forked(tx, parent, version, target)
-    await make_thread(tx, made)
+    await make_thread(tx, made, made.head_digest)
     return made
 
 
