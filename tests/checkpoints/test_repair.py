@@ -11,6 +11,7 @@ import pytest
 
 from perdure import Perdure, sync
 from perdure.core.entries import Entry, EntryKind
+from perdure.core.errors import EntryDamagedError
 from perdure.core.identity import ThreadKey
 from perdure.core.writes import Snapshot
 from perdure.storage.contract import Storage
@@ -43,8 +44,15 @@ async def _seen(store: Perdure, name: str = "t") -> list[Any]:
     ]
 
 
-async def _log(storage: Storage) -> list[Entry]:
-    return await storage.entries(KEY)
+async def _log(storage: Storage) -> list[Entry | str]:
+    """Each entry of the log, or why it cannot be read."""
+    row, found = await storage.thread(KEY), list[Entry | str]()
+    for before in range(row.head if row else 0):
+        try:
+            found += await storage.entries(KEY, after=before, limit=1)
+        except EntryDamagedError as exc:
+            found.append(str(exc))
+    return found
 
 
 @pytest.mark.parametrize("what", BESIDE_THE_LOG)

@@ -567,6 +567,9 @@ class DamagedError(PerdureError):
     """Stored bytes fail their check; nothing of them was believed."""
 
 
+MISSING = "is missing"  # the reason of an entry that should be there
+
+
 class EntryDamagedError(DamagedError):
     """An entry of a log fails its check."""
 

@@ -61,8 +61,8 @@ def same_owner(one: ThreadKey, other: ThreadKey) -> bool:
 def identity_digest(key: ThreadKey, uid: str, first_chain: bytes) -> bytes:
     """What ties a stored thread to its name, its owner and its log, so that another's in its place is damage.
 
-    `first_chain` is a chain digest that the log keeps for ever: that of its first entry, or of a fork that of the version
-    it was forked from. Before there is either it is GENESIS.
+    `first_chain` is a chain digest that the log keeps for ever: that of its first entry, or for a fork that of the
+    version it was forked from. Before there is either it is GENESIS.
     """
     parts = (key.namespace.encode(), key.user.encode(), key.id.encode(), uid.encode(), first_chain)
     return hashlib.sha256(b"".join(len(part).to_bytes(4, "big") + part for part in parts)).digest()

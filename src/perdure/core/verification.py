@@ -13,6 +13,7 @@ import msgspec
 
 from perdure.core.digest import GENESIS, header_rest, link
 from perdure.core.entries import STATE_KINDS, Entry, EntryKind
+from perdure.core.errors import MISSING
 from perdure.core.identity import ThreadKey
 from perdure.core.printable import printable
 from perdure.core.pruning import Record, is_blank, standing_for
@@ -21,7 +22,6 @@ from perdure.core.said import Said
 from perdure.core.threads import ThreadRow
 
 _NEAR = 4  # chain digests that an entry after damaged ones may follow from
-_MISSING = "is missing"
 _EMPTY = "is empty, and nothing stands for it"
 
 
@@ -119,7 +119,7 @@ def check_links(finder: Finder, entries: Sequence[Entry], lost: Collection[int] 
         if entry.version > version + 1:
             ends = [version, *sorted(each for each in lost if version < each < entry.version), entry.version]
             for before, after in pairwise(ends):
-                finder.add_range(before + 1, after - 1, _MISSING)
+                finder.add_range(before + 1, after - 1, MISSING)
             near = []  # nothing is left that could vouch for this one but those after it
         made = [_linked(chain, entry) for chain in near]
         if entry.version <= version:
@@ -186,7 +186,7 @@ def check_end(finder: Finder, row: ThreadRow, entries: Sequence[Entry]) -> None:
         return
     last, digest = (entries[-1].version, entries[-1].chain) if entries else (0, GENESIS)
     if last < row.head and digest != row.head_digest:
-        finder.add_range(last + 1, row.head, _MISSING)
+        finder.add_range(last + 1, row.head, MISSING)
     elif last != row.head:
         goes_on = f"ends with {last}" if last < row.head else f"goes on to {last}"
         finder.add("directory line", f"names version {row.head} as the newest, the log {goes_on}", derived=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from perdure.core.digest import GENESIS, follows
 from perdure.core.entries import Entry, EntryKind
-from perdure.core.errors import EntryDamagedError, StorageDamagedError
+from perdure.core.errors import MISSING, EntryDamagedError, StorageDamagedError
 from perdure.core.forks import needed
 from perdure.core.identity import ThreadKey, same_owner
 from perdure.core.pruning import Record, is_blank
@@ -21,6 +21,7 @@ from perdure.storage.sql.rows import (
     check_identity,
     entry_of,
     record_of,
+    rewind_of,
     snapshot_of,
     thread_of,
 )
@@ -192,7 +193,7 @@ async def seams_of(tx: Transaction, history: History) -> Seams:
         bounds = (owner.place(span.low), owner.place(span.high))
         for sort, version, number in await tx.rows(tx.sql.SEAMS, bounds * 3):
             if sort == 0:
-                rewinds.append(Rewind(version, number))
+                rewinds.append(rewind_of((version, number)))
             else:
                 gone.append(Range(number if sort == 1 else owner.row.parent_version, version - 1))
     return Seams(sorted(rewinds, key=lambda each: each.entry), sorted(gone))
@@ -241,11 +242,19 @@ async def entries_of(
             # Not more at a time: of many rows PostgreSQL sorts all there are instead of following its index.
             page = PAGE if limit is None or kinds is not None else min(PAGE, limit - len(found))
             rows = await tx.rows(tx.sql.ENTRIES, (owner.place(low), owner.place(span.high), page))
-            if not rows:
-                break
-            low = onwards(owner.row.key, low, rows[-1][0])
+            _check_whole(owner.row.key, rows, range(low + 1, min(low + page, span.high) + 1))
+            low += len(rows)
             found += [entry_of(row) for row in rows if kinds is None or row[1] in kinds]
     return found[:limit]
+
+
+def _check_whole(key: ThreadKey, rows: list[Row], versions: range) -> None:
+    """Raise unless these are the rows of these versions: a damaged index leaves some out and tells nobody."""
+    for row, version in zip(rows, versions, strict=False):
+        if row[0] != version:
+            raise EntryDamagedError(key.id, version, MISSING)
+    if len(rows) < len(versions):
+        raise EntryDamagedError(key.id, versions[len(rows)], MISSING)
 
 
 def onwards(key: ThreadKey, before: int, now: int) -> int:
@@ -267,10 +276,11 @@ async def headers(
         while high > span.low and len(found) < limit:
             most = limit if kinds is None else page
             rows = await tx.rows(tx.sql.HEADERS, (owner.place(span.low), owner.place(high), ends, most))
-            if not rows:
-                break
+            if until is not None:  # later ones are passed over, and maybe all of them
+                high = rows[0][0] if rows else span.low
+            _check_whole(owner.row.key, rows, range(high, max(high - most, span.low), -1))
             page = max(limit, min(page * 4, PAGE))
-            high = -onwards(key, -high, 1 - rows[-1][0])
+            high -= len(rows)
             found += [entry_of(row) for row in rows if kinds is None or row[1] in kinds]
     return found[:limit]
 

@@ -20,6 +20,7 @@ from perdure.storage.sql.rows import (
     entry_of,
     record_of,
     snapshot_of,
+    use_of,
 )
 from perdure.storage.sql.statements import CHECKPOINT_COLUMNS
 from perdure.storage.sql.transactions import Transaction
@@ -38,7 +39,7 @@ async def derived(tx: Transaction, key: ThreadKey) -> Derived | None:
         row=stored.row,
         checkpoints=[checkpoint_of(row) for row in reversed(marks)],
         rewinds=[Rewind(entry, to) for entry, to in await tx.rows(tx.sql.REWINDS, bounds)],
-        uses=dict(await tx.rows(tx.sql.USES, (stored.number,))),  # type: ignore[arg-type]
+        uses=dict(map(use_of, await tx.rows(tx.sql.USES, (stored.number,)))),
         snapshots=[version for (version,) in await tx.rows(tx.sql.DERIVED, bounds)],
         beyond=[entry_of(row) for row in await tx.rows(tx.sql.ENTRIES, (*beyond, MAX_LIMIT))],
         records=await _records(tx, stored, beyond),

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import msgspec
 
 from perdure.core.checkpoint import MAX_LIMIT, CheckpointQuery, CheckpointRow, each_once, matches, without_left
-from perdure.core.entries import EntryKind
+from perdure.core.entries import Entry, EntryKind
+from perdure.core.errors import EntryDamagedError
 from perdure.core.identity import ThreadKey
 from perdure.core.pruning import WholeLog
-from perdure.core.seams import Rewind
+from perdure.core.seams import Rewind, Seams
 from perdure.core.threads import ThreadQuery, ThreadRow, Which, listed
 from perdure.core.verification import Damage
 from perdure.core.writes import Sizes
@@ -31,6 +32,7 @@ from perdure.storage.sql.rows import (
     Row,
     StoredThread,
     checkpoint_of,
+    rewind_of,
     thread_of,
 )
 from perdure.storage.sql.statements import filters_of
@@ -50,13 +52,23 @@ async def log(
     history = await pieces(tx, stored, stored.row.head)
     seams = await seams_of(tx, history)
     marks = await checkpoints(tx, key, CheckpointQuery(limit=MAX_LIMIT)) if with_checkpoints else []
+    entries = await entries_of(tx, history, after, None, None if seams.rewinds else kinds)
+    _check_rewinds(key, entries, seams)
     return WholeLog(
         row=stored.row,
-        entries=await entries_of(tx, history, after, None, None if seams.rewinds else kinds),
+        entries=entries,
         records=await records_of(tx, history, after) if seams.gone else [],
         rewinds=seams.rewinds,
         checkpoints=[mark for mark in reversed(marks) if mark.entry > after],
     )
+
+
+def _check_rewinds(key: ThreadKey, entries: Sequence[Entry], seams: Seams) -> None:
+    """Raise where the log goes back and the index does not say so: what was left behind would look present."""
+    known = {rewind.entry for rewind in seams.rewinds}
+    for entry in entries:
+        if entry.kind is EntryKind.THREAD_REWOUND and entry.version not in known:
+            raise EntryDamagedError(key.id, entry.version, "goes back, and its rewind is not in the index")
 
 
 async def checkpoints(tx: Transaction, key: ThreadKey, query: CheckpointQuery) -> list[CheckpointRow]:
@@ -85,7 +97,7 @@ async def _rewinds(tx: Transaction, history: History) -> list[Rewind]:
     rows: list[Row] = []
     for owner, span in history:
         rows += await tx.rows(tx.sql.REWINDS, (owner.place(span.low), owner.place(span.high)))
-    return [Rewind(entry, to) for entry, to in rows]
+    return list(map(rewind_of, rows))
 
 
 async def _cursors(tx: Transaction, query: CheckpointQuery) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Annotated, Any
 
 import msgspec
@@ -15,6 +16,7 @@ from perdure.core.identity import ThreadKey, identity_digest
 from perdure.core.messages import MessageRow, Tally
 from perdure.core.pruning import Record
 from perdure.core.render import from_json, to_json
+from perdure.core.seams import Rewind
 from perdure.core.threads import ThreadRow
 from perdure.core.times import MAX_MICROS
 from perdure.core.writes import Snapshot
@@ -24,6 +26,37 @@ _KINDS = {kind.value: kind for kind in EntryKind}
 _tags = msgspec.json.Decoder(tuple[str, ...]).decode
 _encode_tags = msgspec.json.Encoder().encode
 VERSIONS = 1 << 32
+
+
+def _shapes(*columns: tuple[type, ...]) -> frozenset[tuple[type, ...]]:
+    """The types that the columns of a row may have, in all combinations."""
+    return frozenset(product(*columns))
+
+
+def _check(row: Row, shapes: frozenset[tuple[type, ...]]) -> None:
+    """Raise unless each column has a type of its own: a damaged row of SQLite's may hold anything anywhere.
+
+    The connection calls that damage.
+    """
+    if tuple(map(type, row)) not in shapes:
+        raise TypeError(f"columns of the types {', '.join(type(each).__name__ for each in row)}")
+
+
+_NONE = type(None)
+_INT, _STR, _BYTES = (int,), (str,), (bytes,)
+_MAYBE_INT, _MAYBE_STR, _MAYBE_BYTES = (int, _NONE), (str, _NONE), (bytes, _NONE)
+_ENTRY = _shapes(_INT, _STR, _INT, _MAYBE_STR, _BYTES, _MAYBE_STR, _MAYBE_BYTES, _INT, _BYTES, _BYTES, _MAYBE_BYTES)
+_MARK = _shapes(
+    _STR, _STR, _MAYBE_STR, _MAYBE_STR, _MAYBE_STR, _BYTES, _INT, _INT, _MAYBE_STR, _INT, _STR, _STR
+)  # fmt: skip
+_RECORD = _shapes(_INT, _INT, _BYTES, _BYTES, _BYTES)
+_SNAPSHOT = _shapes(_INT, _BYTES, _BYTES, _BYTES, _INT)
+_REWIND = _shapes(_INT, _INT)
+_USE = _shapes(_BYTES, _INT)
+_MESSAGE = _shapes(
+    _INT, _INT, _MAYBE_INT, _MAYBE_STR, _STR, _MAYBE_STR, _MAYBE_STR, _INT, _INT, _INT, _INT, _MAYBE_BYTES,
+    _MAYBE_BYTES, _STR, _STR, _STR,
+)  # fmt: skip
 
 
 class StoredThread(msgspec.Struct, frozen=True):
@@ -156,6 +189,7 @@ def patch_values(number: int, row: ThreadRow) -> Row:
 
 def entry_of(row: Row) -> Entry:
     """A line of the entry table."""
+    _check(row, _ENTRY)
     version, kind, at, actor, write_id, key, request, schema, digest, chain, payload = row
     return Entry(
         version=version,
@@ -182,6 +216,7 @@ def entry_values(place: int, entry: Entry) -> Row:
 
 def checkpoint_of(row: Row) -> CheckpointRow:
     """A line of the checkpoint table, joined with its thread."""
+    _check(row, _MARK)
     mark = CheckpointMark(id=row[0], kind=row[1], status=row[2], note=row[3], agent=row[4], metadata=row[5])
     return CheckpointRow(
         mark=mark, version=row[6], entry=row[7], parent=row[8], micros=row[9], thread_id=row[10], user=row[11]
@@ -199,12 +234,29 @@ def checkpoint_values(thread: int, place: int, row: CheckpointRow) -> Row:
 
 def record_of(row: Row) -> Record:
     """A line of the composed table."""
+    _check(row, _RECORD)
     return Record(version=row[0], low=row[1], chain=row[2], digest=row[3], payload=row[4])
 
 
 def snapshot_of(row: Row) -> Snapshot:
     """A line of the snapshot table."""
+    _check(row, _SNAPSHOT)
     return Snapshot(version=row[0], chain=row[1], digest=row[2], payload=row[3], base=bool(row[4]))
+
+
+def rewind_of(row: Row) -> Rewind:
+    """A line of the rewind table."""
+    _check(row, _REWIND)
+    entry, to = row
+    if not 0 <= to < entry:
+        raise ValueError(f"a rewind at version {entry} to version {to}")
+    return Rewind(entry, to)
+
+
+def use_of(row: Row) -> tuple[bytes, int]:
+    """A large value that a thread uses, and since which version."""
+    _check(row, _USE)
+    return row[0], row[1]
 
 
 def scope_of(key: ThreadKey) -> bytes:
@@ -229,6 +281,7 @@ def line_values(stored: StoredThread, line: MessageRow, place_of: Callable[[int]
 
 def line_of(row: Row) -> MessageRow:
     """A line of the message table, joined with its entry and its thread."""
+    _check(row[:16], _MESSAGE)
     return MessageRow(
         number=row[0], micros=row[1], version=row[2], id=row[3], role=row[4], node=row[5], run=row[6],
         tool_calls=row[7], error=bool(row[8]), tokens=row[9], duration=row[10], payload=row[11], digest=row[12] or b"",

@@ -34,7 +34,8 @@ class Statements:
         self.thread_columns = (
             f"row, uid, namespace, {dialect.user_read}, id, name, agent, tags, status, head, head_state_version, "
             "head_digest, last_checkpoint, epoch, lease_owner, lease_until, wake_at, attempts, parent, parent_version, "
-            "created_at, updated_at, metadata, run_version, quarantined_at, origin, origin_version, first_chain, identity"
+            "created_at, updated_at, metadata, run_version, quarantined_at, origin, origin_version, "
+            "first_chain, identity"
         ).replace("row,", '"row",', 1)
         self._mark_columns = (
             'c.id, c.kind, c.status, c.note, c.agent, c.metadata, c.version, c."row" & 4294967295, c.parent, c.at, '
