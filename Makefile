@@ -13,6 +13,7 @@ CRASHES ?= 100
 LOSSES ?= 2000
 FAULTS ?= 3000
 INTERRUPTS ?= 600
+DAMAGES ?= 1500
 STEPS ?= 50000
 LIVES ?= 20000
 
@@ -88,6 +89,7 @@ else
 	PERDURE_FLIPS=$(LOSSES) $(BIN)/pytest --timeout 3600 tests/faults/test_flips.py
 	$(BIN)/python -m tests.faults.damage_campaign --faults $(FAULTS)
 	PERDURE_INTERRUPT_SECONDS=$(INTERRUPTS) $(BIN)/pytest --timeout 3600 tests/faults/test_interrupts.py
+	PERDURE_DAMAGES=$(DAMAGES) $(BIN)/pytest --timeout 3600 tests/faults/test_damages.py
 endif
 
 chaos: $(VENV)/.ready ## workers killed and frozen, PostgreSQL crashed: THREADS=60 STEPS=20 WORKERS=6 TTL=2; DSN=… for your own database

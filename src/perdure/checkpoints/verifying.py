@@ -255,8 +255,18 @@ class Verifier:
         self, namespace: str, *, user: str | None = None, restore: bool = False, progress: Progress | None = None
     ) -> Report:
         """All threads of a namespace, or of one user in it; unless one is named, what no thread leads to as well."""
-        found = await self.store(namespace, user=user, restore=restore, progress=progress)
-        return found if user is not None else found.plus(await self.strays())
+        whole = Report() if user is not None else (await self.integrity()).plus(await self.strays())
+        return whole.plus(await self.store(namespace, user=user, restore=restore, progress=progress))
+
+    async def integrity(self) -> Report:
+        """What the database's own check finds: a thread that no index leads to is not among those that are listed."""
+        finder = Finder(ThreadKey("", "", "(storage)"))
+        try:
+            for fault in await self._storage.integrity():
+                finder.add("database", f"fails its own check: {fault}")
+        except PerdureError as exc:
+            finder.add("database", f"cannot be checked: {exc}")
+        return Report(damaged=finder.found)
 
     async def unlisted(self, namespace: str, user: str | None = None) -> list[Damage]:
         """Threads that lists leave out because they cannot be read; also those that may be of anybody."""

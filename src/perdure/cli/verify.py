@@ -58,7 +58,7 @@ def verify(
             done = verifier.store(name, user=user, restore=restore, progress=lambda at, of, _: tell(at, of))
             total = total.plus(drive(done))
         if thread is None and user is None:
-            total = total.plus(drive(verifier.strays()))
+            total = total.plus(drive(verifier.integrity())).plus(drive(verifier.strays()))
     _print(output, total, total.damaged, lambda: _told(total, url))
     return 0 if total.ok else 1
 

@@ -19,6 +19,7 @@ from perdure.core.fold import walk
 from perdure.core.following import Following, spoken
 from perdure.core.identity import ThreadKey
 from perdure.core.messages import MessageQuery, MessageRow, Owner, Tallies, message_id, said_of
+from perdure.core.payload import StateChange
 from perdure.core.pruning import is_blank
 from perdure.core.search import Search, holds
 from perdure.core.steps import Path
@@ -179,8 +180,11 @@ class Messages:
         log = await self._storage.log(key, kinds=_KINDS)
         if log is None:
             return []
-        following = Following(self._path, log.seams.targets())
+        targets = log.seams.targets()
+        following = Following(self._path, targets)
         for entry, step in walk(key.id, log.entries, log.records):
+            if isinstance(step, StateChange) and step.to is not None and step.to not in targets:
+                raise EntryDamagedError(key.id, entry.version, "goes back, and its rewind is not in the index")
             whole = None if step is None else await self._bodies.whole(key, step)
             following.follow(key.id, entry, whole)
         return following.now.messages()

@@ -188,6 +188,10 @@ class Storage(Protocol):
         """Entries that no directory line leads to: how many, by where they lie. Whose they were, nobody can tell."""
         ...
 
+    async def integrity(self) -> list[str]:
+        """What the database's own check finds wrong, in its words; nothing where it has none."""
+        ...
+
     async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
         """Keep a snapshot of a version of this thread; False when the thread is gone.
 

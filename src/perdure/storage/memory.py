@@ -285,6 +285,9 @@ class MemoryStorage:
     async def strays(self) -> dict[str, int]:
         return {}  # a log and its line are one object
 
+    async def integrity(self) -> list[str]:
+        return []
+
     async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
         with self._open():
             log = self._log(key)

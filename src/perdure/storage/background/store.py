@@ -300,6 +300,10 @@ class BackgroundStorage:
         await self._wait()
         return await self._inner.strays()
 
+    async def integrity(self) -> list[str]:
+        await self._wait()
+        return await self._inner.integrity()
+
     async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
         # Not told here: snapshots are derived, and nobody has to hear of one that fails.
         await self._wait(key)

@@ -199,6 +199,9 @@ class HotStorage:
     async def strays(self) -> dict[str, int]:
         return await self._inner.strays()
 
+    async def integrity(self) -> list[str]:
+        return await self._inner.integrity()
+
     async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
         cache = await self._cache()
         kept = await self._inner.put_snapshot(key, uid, snapshot)

@@ -20,7 +20,7 @@ from perdure.storage.mysql.transactions import MysqlPort
 from perdure.storage.ports import PollingWatch
 from perdure.storage.sql.retrying import CALL_TIMEOUT, Landed, check_call_timeout
 from perdure.storage.sql.rows import StoredThread
-from perdure.storage.sql.schema import STEPS, SchemaStep
+from perdure.storage.sql.schema import STEPS, TABLES, SchemaStep
 from perdure.storage.sql.statements import Statements
 from perdure.storage.sql.store import SqlStorage
 from perdure.storage.sql.transactions import CommitUnknown, ServerGone, TryAgain
@@ -87,6 +87,11 @@ class MysqlStorage(SqlStorage):
         await self._run.read(self._layout.check_users, alone=True)
         return found
 
+    async def integrity(self) -> list[str]:
+        tables = ", ".join(self._port.sql.dialect.table(name) for name in TABLES)
+        rows = await self._run.read(lambda tx: tx.rows(f"CHECK TABLE {tables}"), alone=True)
+        return [f"{table}: {told}" for table, _, kind, told in rows if kind.lower() == "error" or _is_bad(kind, told)]
+
     def migration(self) -> Sequence[str]:
         return self._layout.script()
 
@@ -110,6 +115,10 @@ class MysqlStorage(SqlStorage):
             if answer is not None:
                 return answer
         return await self._run.write(lambda tx: append_slowly(tx, write), landed, in_doubt=in_doubt)
+
+
+def _is_bad(kind: str, told: str) -> bool:
+    return kind == "status" and told not in ("OK", "Table is already up to date")
 
 
 def _check(pool_max: int, password: object, user_id_type: str) -> None:

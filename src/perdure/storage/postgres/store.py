@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Literal
 
-from perdure.core.errors import NotAStorageError
+from perdure.core.errors import NotAStorageError, StorageDamagedError
 from perdure.core.identity import ThreadKey
 from perdure.core.ports import Silence, Telemetry
 from perdure.core.writes import Appended, Snapshot, Write, wakes
@@ -15,6 +15,7 @@ from perdure.storage.baton import Baton
 from perdure.storage.contract import Migrate, Schema, Watch
 from perdure.storage.postgres.continuing import Continuation, Continuing
 from perdure.storage.postgres.dialect import dialect
+from perdure.storage.postgres.integrity import CHECKS
 from perdure.storage.postgres.options import Options, check, place_of
 from perdure.storage.postgres.ports import pool_for
 from perdure.storage.postgres.saving import Saving
@@ -102,6 +103,21 @@ class PostgresStorage(SqlStorage):
                 raise NotAStorageError(
                     self._port.place, f"it was made with user_id_type={kind!r} and opened with {asked!r}"
                 )
+
+    async def integrity(self) -> list[str]:
+        found: list[str] = []
+        for asked in await self._run.read(self._amcheck, alone=True):
+            try:
+                rows = await self._run.read(lambda tx, asked=asked: tx.rows(asked), alone=True)
+            except StorageDamagedError as exc:
+                rows = [(exc.reason,)]
+            found += [told for (told,) in rows if told]
+        return found
+
+    async def _amcheck(self, tx: Transaction) -> list[str]:
+        """One statement for each table and index, where amcheck is installed and may be used."""
+        schema = (self._options.schema,)
+        return [text for (text,) in await tx.rows(CHECKS, schema)]
 
     def migration(self) -> Sequence[str]:
         meta, kind = self._sql.dialect.table("meta"), self._options.user_id_type

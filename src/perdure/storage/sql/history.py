@@ -22,6 +22,7 @@ from perdure.storage.sql.rows import (
     entry_of,
     record_of,
     rewind_of,
+    seam_of,
     snapshot_of,
     thread_of,
 )
@@ -85,6 +86,8 @@ async def lineage(tx: Transaction, stored: StoredThread | None, *, lock: bool = 
         found.append(stored)
         parent = stored.row.parent_uid
         rows = await tx.rows(by_uid, (parent,)) if parent else []
+        if parent and not rows and stored.row.parent_version:
+            raise StorageDamagedError(f"the row of thread {stored.row.key.id!r}", f"its parent {parent} is gone")
         above = await _with_its_log(tx, rows[0]) if rows else None
         # A fork for another user is a copy: a row that says otherwise was changed, and would show another's history.
         if above is not None and not same_owner(above.row.key, stored.row.key):
@@ -191,7 +194,7 @@ async def seams_of(tx: Transaction, history: History) -> Seams:
     gone: list[Range] = []
     for owner, span in history:
         bounds = (owner.place(span.low), owner.place(span.high))
-        for sort, version, number in await tx.rows(tx.sql.SEAMS, bounds * 3):
+        for sort, version, number in map(seam_of, await tx.rows(tx.sql.SEAMS, bounds * 3)):
             if sort == 0:
                 rewinds.append(rewind_of((version, number)))
             else:

@@ -31,6 +31,7 @@ from perdure.storage.sql.rows import (
     VERSIONS,
     Row,
     StoredThread,
+    blob_of,
     checkpoint_of,
     rewind_of,
     thread_of,
@@ -259,8 +260,8 @@ async def blobs(tx: Transaction, scope: bytes, digests: Sequence[bytes]) -> dict
     """The blobs of the contract."""
     found: dict[bytes, bytes] = {}
     for digest in digests:
-        for (payload,) in await tx.rows(tx.sql.BLOB, (scope, digest)):
-            found[digest] = payload
+        for row in await tx.rows(tx.sql.BLOB, (scope, digest)):
+            found[digest] = blob_of(row)
     return found
 
 

@@ -15,7 +15,7 @@ from perdure.core.errors import StorageDamagedError
 from perdure.core.identity import ThreadKey, identity_digest
 from perdure.core.messages import MessageRow, Tally
 from perdure.core.pruning import Record
-from perdure.core.render import from_json, to_json
+from perdure.core.render import CannotRead, from_json, to_json
 from perdure.core.seams import Rewind
 from perdure.core.threads import ThreadRow
 from perdure.core.times import MAX_MICROS
@@ -52,6 +52,7 @@ _MARK = _shapes(
 _RECORD = _shapes(_INT, _INT, _BYTES, _BYTES, _BYTES)
 _SNAPSHOT = _shapes(_INT, _BYTES, _BYTES, _BYTES, _INT)
 _REWIND = _shapes(_INT, _INT)
+_SEAM, _BLOB = _shapes(_INT, _INT, _INT), _shapes(_BYTES)
 _USE = _shapes(_BYTES, _INT)
 _MESSAGE = _shapes(
     _INT, _INT, _MAYBE_INT, _MAYBE_STR, _STR, _MAYBE_STR, _MAYBE_STR, _INT, _INT, _INT, _INT, _MAYBE_BYTES,
@@ -148,7 +149,7 @@ def thread_of(row: Row) -> StoredThread:
             parent_version=line.parent_version,
             created=line.created,
             updated=line.updated,
-            metadata=from_json(line.metadata.encode()) if line.metadata else b"",
+            metadata=_metadata(key, line.metadata) if line.metadata else b"",
             run=line.run,
             quarantined_at=line.quarantined_at,
             origin=line.origin,
@@ -156,6 +157,13 @@ def thread_of(row: Row) -> StoredThread:
         ),
         line.first_chain,
     )
+
+
+def _metadata(key: ThreadKey, text: str) -> bytes:
+    try:
+        return from_json(text.encode())
+    except CannotRead as exc:
+        raise StorageDamagedError(f"the row of thread {key.id!r}", f"its metadata {exc}") from exc
 
 
 def tags_text(tags: tuple[str, ...]) -> str:
@@ -242,6 +250,18 @@ def snapshot_of(row: Row) -> Snapshot:
     """A line of the snapshot table."""
     _check(row, _SNAPSHOT)
     return Snapshot(version=row[0], chain=row[1], digest=row[2], payload=row[3], base=bool(row[4]))
+
+
+def seam_of(row: Row) -> tuple[int, int, int]:
+    """Where a log is not one version after the other: of which sort, at which version, and since which or back to."""
+    _check(row, _SEAM)
+    return row[0], row[1], row[2]
+
+
+def blob_of(row: Row) -> bytes:
+    """The payload of a large value."""
+    _check(row, _BLOB)
+    return row[0]
 
 
 def rewind_of(row: Row) -> Rewind:

@@ -122,6 +122,9 @@ class SqlStorage(ABC):
     async def strays(self) -> dict[str, int]:
         return await self._run.read(reading.strays, alone=True)
 
+    @abstractmethod
+    async def integrity(self) -> list[str]: ...
+
     async def put_snapshot(self, key: ThreadKey, uid: str, snapshot: Snapshot) -> bool:
         return await self._run.write(lambda tx: writing.put_snapshot(tx, key, uid, snapshot))
 

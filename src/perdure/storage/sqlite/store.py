@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Literal
 
-from perdure.core.errors import SchemaOutdatedError, StorageError, StorageUnavailableError
+from perdure.core.errors import SchemaOutdatedError, StorageDamagedError, StorageError, StorageUnavailableError
 from perdure.core.messages import Projected
 from perdure.core.ports import Silence, Telemetry
 from perdure.core.threads import ThreadRow
@@ -27,6 +27,7 @@ from perdure.storage.sql.writing import Answer
 from perdure.storage.sqlite.connection import Connection
 from perdure.storage.sqlite.continuing import append
 from perdure.storage.sqlite.dialect import DIALECT
+from perdure.storage.sqlite.integrity import CHECKS
 from perdure.storage.sqlite.ports import DirectPort, GroupPort
 from perdure.storage.sqlite.words import HAS_FTS5
 
@@ -82,6 +83,15 @@ class SqliteStorage(SqlStorage):
     async def put_thread(self, copy: ThreadCopy) -> ThreadRow:
         check(copy)
         return await self._write_long(lambda tx: put_thread(tx, copy))
+
+    async def integrity(self) -> list[str]:
+        found: list[str] = []
+        for job in CHECKS:
+            try:
+                found += await self._write_long(job)
+            except StorageDamagedError as exc:
+                found.append(exc.reason)
+        return found
 
     def migration(self) -> Sequence[str]:
         steps = [run_step(step, DIALECT) for step in self._steps]
