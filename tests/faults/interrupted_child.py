@@ -60,6 +60,7 @@ class Writer:
 
 def _interrupt(stop: threading.Event, seed: int) -> None:
     rng = random.Random(seed)
+    time.sleep(0.3)  # the thread that starts this one waits for it, and is not what is tried
     while not stop.is_set():
         time.sleep(rng.choice((0.0005, 0.001, 0.002)) * rng.random() * 2)
         os.kill(os.getpid(), signal.SIGINT)
@@ -72,9 +73,10 @@ def main(url: str, seconds: float) -> None:
     killer = threading.Thread(target=_interrupt, args=(stop, 7), daemon=True)
     sys.setswitchinterval(0.0001)
     killer.start()
+    end = time.monotonic() + seconds
     while True:
         try:
-            writer.work(seconds)
+            writer.work(end - time.monotonic())
             stop.set()
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             break

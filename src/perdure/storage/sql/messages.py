@@ -9,7 +9,7 @@ from perdure.core.messages import SHAPE, MessageRow, Owner, Projected, Projectio
 from perdure.core.threads import ThreadRow
 from perdure.storage.sql.history import opened, pieces, thread
 from perdure.storage.sql.reading import whose_rows
-from perdure.storage.sql.rows import VERSIONS, StoredThread, line_values, thread_of
+from perdure.storage.sql.rows import VERSIONS, StoredThread, line_values, read_to_of, thread_of
 from perdure.storage.sql.transactions import Transaction
 from perdure.storage.sql.words import Spoken, plain
 
@@ -30,6 +30,7 @@ async def read_off(tx: Transaction, key: ThreadKey) -> tuple[StoredThread, Proje
     stored = await opened(tx, key, tuple(line))
     if version is None:
         return stored, Projection(row=stored.row)
+    shape, version, count = read_to_of((shape, version, count))
     return stored, Projection(row=stored.row, version=version, count=count, shape=shape)
 
 

@@ -20,6 +20,7 @@ from perdure.storage.sql.history import (
     EVERYTHING,
     PAGE,
     History,
+    check_head,
     entries_of,
     onwards,
     pieces,
@@ -51,6 +52,7 @@ async def log(
     if stored is None:
         return None
     history = await pieces(tx, stored, stored.row.head)
+    await check_head(tx, stored, history)
     seams = await seams_of(tx, history)
     marks = await checkpoints(tx, key, CheckpointQuery(limit=MAX_LIMIT)) if with_checkpoints else []
     entries = await entries_of(tx, history, after, None, None if seams.rewinds else kinds)

@@ -79,6 +79,7 @@ class StoredThread(msgspec.Struct, frozen=True):
         )  # fmt: skip
 
 
+_Count = Annotated[int, msgspec.Meta(ge=0)]
 _Moment = Annotated[int, msgspec.Meta(ge=0, le=MAX_MICROS)]
 
 
@@ -94,21 +95,21 @@ class _Line(msgspec.Struct, array_like=True, gc=False):
     agent: str | None
     tags: str
     status: str
-    head: int
-    state_version: int
+    head: _Count
+    state_version: _Count
     head_digest: bytes
     last_checkpoint: str | None
-    epoch: int
+    epoch: _Count
     lease_owner: str | None
     lease_until: int
     wake_at: int | None
     attempts: int
     parent_uid: str | None
-    parent_version: int
+    parent_version: _Count
     created: _Moment
     updated: _Moment
     metadata: str | None
-    run: int
+    run: _Count
     quarantined_at: int | None
     origin: str | None
     origin_version: int
@@ -262,6 +263,12 @@ def blob_of(row: Row) -> bytes:
     """The payload of a large value."""
     _check(row, _BLOB)
     return row[0]
+
+
+def read_to_of(row: Row) -> tuple[int, int, int]:
+    """How far a log was read: in which shape, up to which version, and how many numbers messages got."""
+    _check(row, _SEAM)
+    return row[0], row[1], row[2]
 
 
 def rewind_of(row: Row) -> Rewind:

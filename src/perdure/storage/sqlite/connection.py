@@ -140,6 +140,7 @@ class Connection:
         try:
             raw = self.raw()
             self._check_file()
+            self._roll_back()  # what a Ctrl-C left, that came while another one was handled
             raw.execute(begin)
             answer = drive(job(SqliteTransaction(raw)))
             raw.execute("COMMIT")
@@ -157,6 +158,7 @@ class Connection:
             raw = self.raw()
             if _identity(self.path) != self._file:
                 return None
+            self._roll_back()
             if self._waits:
                 raw.execute("PRAGMA busy_timeout = 0")
                 self._waits = False
@@ -231,9 +233,14 @@ class Connection:
         return error
 
     def _roll_back(self) -> None:
-        with suppress(sqlite3.Error):
-            if self._raw is not None and self._raw.in_transaction:
+        """Undo what is open. A second Ctrl-C must not leave it: nobody else could write, and no transaction begin."""
+        while self._raw is not None and self._raw.in_transaction:
+            try:
                 self._raw.execute("ROLLBACK")
+            except KeyboardInterrupt:
+                continue  # the first one is on its way to the caller
+            except sqlite3.Error:
+                return
 
     def _translation(self, exc: sqlite3.Error) -> Exception:
         code = getattr(exc, "sqlite_errorcode", None)
