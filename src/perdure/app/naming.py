@@ -113,9 +113,9 @@ async def listed(
     """The directory, newest first: those whose metadata has these values, and whose name or id holds a text."""
     found: list[ThreadRow] = []
     wanted = check_limit(query.limit) + offset
-    page = msgspec.structs.replace(query, limit=max(_PAGE, wanted) if metadata or search else wanted)
+    page = msgspec.structs.replace(query, search=search, limit=max(_PAGE, wanted) if metadata else wanted)
     while page.limit and (rows := await storage.threads(page)):
-        found += [row for row in rows if _has(row, metadata) and _holds(row, search)]
+        found += [row for row in rows if _has(row, metadata)]
         if len(found) >= wanted or len(rows) < page.limit:
             break
         page = msgspec.structs.replace(page, before=(rows[-1].updated, rows[-1].uid))
@@ -124,7 +124,3 @@ async def listed(
 
 def _has(row: ThreadRow, metadata: Mapping[str, Any] | None) -> bool:
     return not metadata or has_metadata(row.metadata or check_metadata(None), metadata)
-
-
-def _holds(row: ThreadRow, search: str | None) -> bool:
-    return not search or any(search.casefold() in (text or "").casefold() for text in (row.name, row.key.id))

@@ -71,6 +71,7 @@ class ThreadQuery(msgspec.Struct, frozen=True, kw_only=True):
     agent: str | None = None
     status: str | None = None
     tag: str | None = None
+    search: str | None = None  # a text that the name or the id holds, in whatever case
     before: tuple[int, str] | None = None  # (updated, uid) of the last line of the page before
     limit: int = 50
 
@@ -124,8 +125,13 @@ def listed(row: ThreadRow, query: ThreadQuery) -> bool:
         and (query.agent is None or row.agent == query.agent)
         and (query.status is None or row.status == query.status)
         and (query.tag is None or query.tag in row.tags)
+        and (not query.search or _holds(row, query.search.casefold()))
         and (query.before is None or (row.updated, row.uid) < query.before)
     )
+
+
+def _holds(row: ThreadRow, text: str) -> bool:
+    return any(text in (name or "").casefold() for name in (row.name, row.key.id))
 
 
 def is_due(row: ThreadRow, now: int) -> bool:

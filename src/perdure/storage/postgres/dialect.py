@@ -46,6 +46,7 @@ def dialect(schema: str, users: UserIdType) -> Dialect:
         words=_WORDS,
         arrays=True,
         in_order="JOIN",
+        position="strpos",
         by_minute=True,
         thread_of_entry='("row" >> 32)',
         greatest="greatest",

@@ -61,6 +61,9 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     user_bound: str = "?"  # a user as the column wants it
     user_nobody: str = "user_id = ''"
     doubts_indexes: bool = False  # whether a thread that was not found is looked for in other indexes too
+    position: str = "instr"  # where a text begins in another, 0 for nowhere
+    octets: str = "octet_length({})"  # bytes of a text
+    characters: str = "char_length({})"
     has_meta: str  # one row if the layout was made
     laid_out: Callable[[str], str] = lambda text: text  # a statement of the layout, as the database is to keep it
     after: Callable[[str], tuple[str, ...]] = lambda table: ()  # what ALTER TABLE adds to a new table
@@ -86,6 +89,20 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
         """The condition that a thread is one of these."""
         owned = {EVERYBODY: "", NOBODY: f" AND {self.user_nobody}", ONE: f" AND user_id = {self.user_bound}"}
         return owned[whose].replace("user_id", f"{table}user_id")
+
+    def named(self, *, tagged: bool, searched: bool) -> str:
+        """The condition that a thread may have a tag, or a text in its name or id.
+
+        Databases fold the case of ASCII alike: what is not ASCII passes, and `core.threads.listed` decides.
+        """
+        tag = f" AND {self.position}(tags, ?) > 0" if tagged else ""
+        if not searched:
+            return tag
+        held = " OR ".join(
+            f"{self.position}(lower({name}), ?) > 0 OR {self.octets.format(name)} <> {self.characters.format(name)}"
+            for name in ("coalesce(name, '')", "id")
+        )
+        return f"{tag} AND ({held})"
 
     def among(self, column: str, values: Iterable[Any]) -> tuple[str, tuple[Any, ...]]:
         """The condition that a column has one of some values; there are few different texts, however many values."""

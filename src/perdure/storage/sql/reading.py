@@ -40,6 +40,7 @@ from perdure.storage.sql.rows import (
 from perdure.storage.sql.statements import filters_of
 from perdure.storage.sql.transactions import Transaction
 
+_encode = msgspec.json.Encoder().encode
 _LINES = 10_000  # of threads, in a page
 _LAST = (1 << 62, "\U0010ffff")
 
@@ -216,9 +217,13 @@ async def threads(tx: Transaction, query: ThreadQuery) -> list[ThreadRow]:
     before = query.before or _LAST
     page = max(PAGE, query.limit)
     whose, owner = whose_rows(query.user)
+    tagged, searched = query.tag is not None, bool(query.search)
+    statement = tx.sql.threads(whose, tagged=tagged, searched=searched)
+    tag = (_encode(query.tag).decode(),) if tagged else ()
+    text = ((query.search or "").casefold(),) * 2 if searched else ()
     while len(found) < query.limit:
-        values = (query.namespace, *owner, *tx.sql.dialect.newest_before(*before), page)
-        lines = [thread_of(row).row for row in await tx.rows(tx.sql.threads(whose), values)]
+        values = (query.namespace, *owner, *tag, *text, *tx.sql.dialect.newest_before(*before), page)
+        lines = [thread_of(row).row for row in await tx.rows(statement, values)]
         found += [line for line in lines if listed(line, query)]
         if len(lines) < page or (lines[-1].updated, lines[-1].uid) >= before:
             break

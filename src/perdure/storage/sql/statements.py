@@ -119,12 +119,13 @@ WHERE "row" = ?"""
 ) AS due ORDER BY due_at LIMIT ?""")
 
     @cache  # noqa: B019  # a handful of texts, as many as there are kinds of questions
-    def threads(self, whose: str) -> str:
-        """The directory, newest first, after a cursor."""
+    def threads(self, whose: str, *, tagged: bool = False, searched: bool = False) -> str:
+        """The directory, newest first, after a cursor; of a tag or a text, a few too many."""
         newest = self.dialect.newest
         marks = ", ".join("?" for _ in newest.split(","))
         return self.dialect.bound(f"""SELECT {self.thread_columns} FROM {self.dialect.table("thread")}
-WHERE namespace = ?{self.dialect.owned(whose)} AND name_key IS NOT NULL AND ({newest}) < ({marks})
+WHERE namespace = ?{self.dialect.owned(whose)}{self.dialect.named(tagged=tagged, searched=searched)}
+  AND name_key IS NOT NULL AND ({newest}) < ({marks})
 ORDER BY {newest.replace(",", " DESC,")} DESC LIMIT ?""")
 
     def _entries(self) -> None:

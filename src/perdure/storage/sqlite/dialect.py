@@ -36,6 +36,8 @@ DIALECT = Dialect(
     id_columns="id, namespace, user_id",
     laid_out=lambda text: re.sub(" {2,}", " ", text),  # SQLite keeps it, and all of them fit into one page
     doubts_indexes=True,
+    octets="length(CAST({} AS BLOB))",
+    characters="length({})",
     has_meta="SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'perdure_meta'",
 )
 STATEMENTS = Statements(DIALECT)
