@@ -104,7 +104,7 @@ class Parts:
         engines.add(self.engine)
         self.retention = retention
         self.policies = policies
-        self._randomness = randomness
+        self.randomness = randomness
         self._lease_ttl = float(options.get("lease_ttl", 30.0))
         self._baton = baton
         self._migrate: Migrate = migrate
@@ -218,7 +218,7 @@ class Parts:
 
         driven = None if self._baton is None else self._baton.drive
         return RunParts(
-            self.engine, driven, clock=self.clock, randomness=self._randomness, telemetry=self.telemetry,
+            self.engine, driven, clock=self.clock, randomness=self.randomness, telemetry=self.telemetry,
             ttl=self._lease_ttl, policies=self.policies, upkeep=None if self.retention is None else _upkeep(self),
         )  # fmt: skip
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from perdure.app.exporting import Exported
     from perdure.app.maintenance import Progress, PruneReport
     from perdure.app.options import StorageOptions
+    from perdure.app.restoration import Restoration
     from perdure.app.scope import ApproverScope, UserScope
     from perdure.app.servers import Mode
     from perdure.checkpoints.repairing import Progress as RepairProgress
@@ -345,6 +346,20 @@ class Perdure(Running):
         if dry_run:
             return [(await preview_trust(self._parts, key))[1] for key in found]
         return [await trust(self._parts, key, name, None) for key in found]
+
+    async def restored(self, *, by: str) -> Restoration:
+        """Call this once after the storage was restored from a backup, before anything else uses it.
+
+        What was written after the backup is forgotten, also which tools were about to run. The storage gets another
+        incarnation, so that no cache of before is believed, and every unfinished run is quarantined until somebody
+        looked at it and trusts it (`trust`).
+        """
+        from perdure.app.restoration import restored
+        from perdure.app.trust import check_by
+
+        name = check_by(by)
+        await self._parts.ready()
+        return await restored(self._parts, name)
 
     async def prune(
         self,

@@ -52,6 +52,7 @@ COMMANDS = {
     "pauses": Command("perdure.cli.pauses:pauses", "List the questions that wait for a person."),
     "prune": Command("perdure.cli.prune:prune", "Drop the points that a policy does not keep."),
     "repair": Command("perdure.cli.verify:repair", "Make every index and snapshot again from the logs."),
+    "restored": Command("perdure.cli.restored:restored", "Make a storage that was restored from a backup safe to use."),
     "resume": Command("perdure.cli.worker:resume", "Go on with the unfinished run of a thread, here and now."),
     "runs": Command("perdure.cli.runs:runs", "List the newest run of each thread: what became of it, and why."),
     "schema": Command("perdure.cli.schema:schema", "Print the SQL that sets up a storage."),

@@ -46,6 +46,7 @@ class EntryKind(StrEnum):
     THREAD_TAGGED = "thread.tagged"
     THREAD_CHANGED = "thread.changed"
     THREAD_TRUSTED = "thread.trusted"
+    THREAD_QUARANTINED = "thread.quarantined"
     RANGE_PRUNED = "range.pruned"
 
 

@@ -58,6 +58,7 @@ class ThreadPatch(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int | None = None
     if_status: str | None = None  # the timer is set only while the thread has this status
     trusted: bool = False  # the quarantine ends
+    quarantined_at: int | None = None  # … or begins
 
 
 NO_PATCH = ThreadPatch()
@@ -108,7 +109,7 @@ def patched(row: ThreadRow, patch: ThreadPatch) -> ThreadRow:
         status=row.status if patch.status is None else patch.status,
         wake_at=patch.wake_at or None if sets_timer(row, patch) else row.wake_at,
         attempts=row.attempts if patch.attempts is None else patch.attempts,
-        quarantined_at=None if patch.trusted else row.quarantined_at,
+        quarantined_at=None if patch.trusted else patch.quarantined_at or row.quarantined_at,
     )
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1  # what this release writes
 NEVER = 1 << 62  # a size that nothing has
+INCARNATION = "incarnation"  # kept: changes when a backup is restored, and caches of before are not believed
 BLOB_GRACE = 3600 * 1_000_000  # a large value nobody refers to is swept after an hour
 
 Migrate = Literal["auto", "check"]

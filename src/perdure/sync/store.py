@@ -14,6 +14,7 @@ from perdure.app.copying import Copied
 from perdure.app.exporting import Exported
 from perdure.app.maintenance import Progress, PruneReport
 from perdure.app.options import StorageOptions
+from perdure.app.restoration import Restoration
 from perdure.app.store import CACHE_BYTES, policies_given, scope_of
 from perdure.app.thread import ThreadInfo
 from perdure.app.users import UserArg, UserId
@@ -213,6 +214,10 @@ class Perdure(Agents):
         """End the quarantine of an imported thread. See `perdure.Perdure.trust`."""
         handle = thread._thread if isinstance(thread, Thread) else thread  # pyright: ignore[reportPrivateUsage]
         return self._run(self._store.trust(handle, by=by, version=version, dry_run=dry_run, user=user))
+
+    def restored(self, *, by: str) -> Restoration:
+        """Call this once after the storage was restored from a backup. See `perdure.Perdure.restored`."""
+        return self._run(self._store.restored(by=by))
 
     def trust_file(
         self, path: str | os.PathLike[str], *, by: str, dry_run: bool = False, user: UserArg = None

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from perdure.core.checkpoint import CheckpointQuery, CheckpointRow
 from perdure.core.derived import Derived
+from perdure.core.digest import digest_of
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.errors import StorageError
 from perdure.core.identity import ThreadKey
@@ -22,7 +23,7 @@ from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Whic
 from perdure.core.transfer import ThreadCopy
 from perdure.core.verification import Damage
 from perdure.core.writes import Appended, Restored, Sizes, Snapshot, Write
-from perdure.storage.contract import Migrate, Schema, Storage, Watch
+from perdure.storage.contract import INCARNATION, Migrate, Schema, Storage, Watch
 from perdure.storage.hot.cache import WINDOW, Cache
 from perdure.storage.hot.ports import RedisPort
 
@@ -66,10 +67,14 @@ class HotStorage:
         """
         if self._made is None:
             with suppress(StorageError):  # whatever is wrong with the storage, the call itself will say
+                # Of another incarnation nothing is found, and nothing believed: a restored backup may be older.
+                incarnation = await self._inner.keep(INCARNATION, self._randomness.bytes(_PLACE))
+                place = await self._inner.keep("hot.id", self._randomness.bytes(_PLACE))
+                secret = await self._inner.keep("hot.secret", self._randomness.bytes(_SECRET))
                 self._made = Cache(
                     self._redis,
-                    place=await self._inner.keep("hot.id", self._randomness.bytes(_PLACE)),
-                    secret=await self._inner.keep("hot.secret", self._randomness.bytes(_SECRET)),
+                    place=digest_of(place + incarnation)[:_PLACE],
+                    secret=digest_of(secret + incarnation),
                     ttl=self._ttl,
                     max_threads=self._max_threads,
                     clock=self._clock,

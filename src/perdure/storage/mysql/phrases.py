@@ -108,7 +108,7 @@ def _patched(patch: ThreadPatch) -> Iterator[Phrase]:
     metadata = None if patch.metadata is None else metadata_text(patch.metadata)
     given = {
         "name": patch.name, "agent": patch.agent, "tags": tags, "status": patch.status, "attempts": patch.attempts,
-        "metadata": metadata,
+        "metadata": metadata, "quarantined_at": patch.quarantined_at,
     }  # fmt: skip
     if patch.wake_at is not None and patch.if_status is not None:
         yield "wake_at = IF(status = ?, ?, wake_at)", (patch.if_status, patch.wake_at or None)
