@@ -185,7 +185,7 @@ class Parts:
 
         storage, limits = self.within(max_bytes, max_nodes)
         engine = Engine(
-            storage, clock=self.clock, randomness=self._randomness, telemetry=self.telemetry, cache_bytes=0,
+            storage, clock=self.clock, randomness=self.randomness, telemetry=self.telemetry, cache_bytes=0,
             limits=limits,
         )  # fmt: skip
         return Repairer(storage, self.verifier_of(storage, limits), engine)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,7 +16,6 @@ from perdure.checkpoints.snapshotting import Buffer, Snapshotter
 from perdure.core import blobs
 from perdure.core.changes import Change
 from perdure.core.codec import encode
-from perdure.core.damage_log import DamageLog
 from perdure.core.delta import delta, placed
 from perdure.core.digest import digest_of
 from perdure.core.document import Document, Placed
@@ -32,6 +32,9 @@ from perdure.core.seen import Seen
 from perdure.core.threads import ThreadRow
 from perdure.core.writes import Appended, Write, made_again
 from perdure.storage.contract import Storage
+
+if TYPE_CHECKING:
+    from perdure.core.damage_log import DamageLog
 
 _NEVER = -1  # a version no thread is at: the write can only be found again, never be made
 _UNSEEN = 10_000  # threads that were appended to without a look at their state
@@ -66,10 +69,16 @@ class Engine(Adding):
     ) -> None:
         super().__init__(storage, clock=clock, randomness=randomness, telemetry=telemetry, cache_bytes=cache_bytes)
         self.limits = limits
-        self.damage_log = DamageLog(telemetry)
         self._restorer = Restorer(storage, telemetry, limits)
         self._buffer = Buffer()
         self._snapshotter = Snapshotter(storage, telemetry, self._buffer)
+
+    @cached_property
+    def damage_log(self) -> DamageLog:
+        """Which threads were skipped; it is imported when something goes through all threads."""
+        from perdure.core.damage_log import DamageLog
+
+        return DamageLog(self.telemetry)
 
     async def head(self, key: ThreadKey) -> Head:
         """The newest state, checked against the storage; only what is new is read."""

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import getpass
 
-from rich.console import Console
-from rich.text import Text
-
-from perdure.cli.opened import as_json
+from perdure.cli.output import write, write_json
 from perdure.cli.parameters import HERE, Address, Output, Place
 from perdure.cli.stores import opened_store
 
@@ -25,4 +22,7 @@ def restored(url: Address, /, *, by: str | None = None, at: Place = HERE, output
     """
     with opened_store(url, at) as store:
         done = store.restored(by=by or getpass.getuser())
-    Console(highlight=False).print(Text(str(done) if output == "text" else as_json(done)), soft_wrap=True)
+    if output == "text":
+        write(str(done))
+    else:
+        write_json(done)

@@ -57,6 +57,20 @@ def make_file(path: str, file_mode: int) -> int:
     return _widened(os.open(path, flags, file_mode), file_mode)
 
 
+def open_file(path: str, flags: int, file_mode: int | None = None) -> int:
+    """Open a file, which is made first if it is absent and `file_mode` is given. A symbolic link is refused."""
+    while True:
+        try:
+            return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            if file_mode is None:
+                raise
+        try:
+            return make_file(path, file_mode)
+        except FileExistsError:
+            continue  # somebody else has just made it
+
+
 def make_database(path: str, file_mode: int) -> None:
     """Make an empty file, where there is none, for a program that would make it readable for everybody.
 
