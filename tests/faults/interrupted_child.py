@@ -31,8 +31,7 @@ class Writer:
         self._number = 0
         self._store = sync.Perdure.open(url)
 
-    def work(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
+    def work(self, end: float) -> None:
         while time.monotonic() < end:
             self._number += 1
             try:
@@ -72,11 +71,11 @@ def main(url: str, seconds: float) -> None:
         store.thread("hit").save({"items": []})
     killer = threading.Thread(target=_interrupt, args=(stop, 7), daemon=True)
     sys.setswitchinterval(0.0001)
+    end = time.monotonic() + seconds  # once: an interrupt may begin the loop again
     killer.start()
-    end = time.monotonic() + seconds
     while True:
         try:
-            writer.work(end - time.monotonic())
+            writer.work(end)
             stop.set()
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             break
