@@ -181,6 +181,12 @@ class Calls:
     async def namespaces(self) -> None:
         assert await self._storage.namespaces() == [""]
 
+    async def damaged(self) -> None:
+        assert await self._storage.damaged() == []
+
+    async def mend(self) -> None:
+        assert await self._storage.mend(THREAD) == []
+
     async def put_thread(self) -> None:
         source = MemoryStorage()
         await Scribe(source, ManualClock(), seed=2).append(BOBS)
