@@ -22,9 +22,13 @@ __all__ = ["clock", "jobs", "store"]
 class Heard(Silence):
     def __init__(self) -> None:
         self.counted: list[str] = []
+        self.logged: list[dict[str, object]] = []
 
     def count(self, name: str, value: int = 1, /, **labels: str) -> None:
         self.counted.append(name)
+
+    def log(self, level: str, message: str, /, **fields: object) -> None:
+        self.logged.append({"message": message, **fields})
 
 
 async def test_the_loop_goes_on_beside_a_blocking_step(store: Any) -> None:
@@ -83,3 +87,5 @@ async def test_code_that_holds_up_the_loop_is_told_of(tmp_path: Path) -> None:
     ):
         await code(run)
     assert heard.counted.count(LATE) == 1
+    (told,) = [each for each in heard.logged if "held up" in str(each["message"])]
+    assert ("thread" in told, told["lease_of"], "any other code" in str(told["message"])) == (False, "t", True)

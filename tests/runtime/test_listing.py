@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perdure import ANY_USER
-from perdure.core.errors import AmbiguousThreadError, NotFoundError, RunFailedError
+from perdure.core.errors import AmbiguousThreadError, NotFoundError, RunFailedError, UnfinishedRunError
 from perdure.testing.clock import ManualClock
 from tests.runtime.scenes import TTL, Jobs, block, clock, dies, jobs, store
 
@@ -136,6 +136,7 @@ async def test_why_names_what_is_unverified_and_the_question(store: Any, jobs: J
 
 async def test_what_why_says_to_type_names_the_owner(store: Any, jobs: Jobs) -> None:
     store.handler("work", retry=1)(lambda run: run.step("charge", jobs.fails("charge", OSError("refused"), 9)))
+    await store.thread("t", user="ann").save({})
     await store.start("work", thread="t", user="ann")
     await store.recover()
     await store.thread("quiet", user="ann").save({})
@@ -152,3 +153,51 @@ async def test_why_has_a_word_for_every_thread(store: Any, jobs: Jobs) -> None:
     assert "no run yet" in str(await store.why("quiet"))
     await block(store, lambda run: run.step("one", jobs.job("one")))
     assert "is finished" in str(await store.why("t"))
+
+
+async def test_why_names_no_point_before_the_error_where_there_is_none(store: Any) -> None:
+    @store.handler("bad")
+    async def bad(run: Any) -> None:
+        raise ValueError("no")
+
+    for thread in ("with a state", "without one"):
+        if thread == "with a state":
+            await store.thread(thread).save({"n": 1})
+        await store.start("bad", thread=thread)
+        await store.recover()
+    with_one, without = [(await store.why(thread)).next for thread in ("with a state", "without one")]
+    assert with_one[-1] == "store.thread('with a state').load(\"@before-error\")"
+    assert await store.thread("with a state").load("@before-error") == {"n": 1}
+    assert without == ["store.resume('without one')", "store.cancel('without one')"]
+
+
+async def test_a_comparison_shows_how_a_run_ended_after_its_question(store: Any) -> None:
+    @store.handler("ask")
+    async def ask(run: Any) -> None:
+        await run.append("log", "before")
+        await run.pause("ok", ask="ok?")
+        await run.append("log", "after")
+
+    await store.start("ask", thread="t")
+    await store.recover()
+    asked = (await store.thread("t").info()).version
+    await store.decide((await store.pauses())[0], approved=True, by="ann")
+    await store.resume("t")
+    found = await store.thread("t").compare(f"@{asked}", "@-1")
+    assert (found.old_status, found.new_status) == ("input_required", "running")
+    newest = (await store.thread("t").info()).version
+    assert (await store.thread("t").compare(f"@{asked}", f"@{newest}")).new_status == "finished"
+    assert (await store.compare(f"t@{asked}", "t")).new_status == "finished"
+
+
+async def test_a_second_run_is_told_what_the_first_one_waits_for(store: Any) -> None:
+    async with store.thread("t").run(key="a") as run:
+        await run.pause("ok", ask="ok?")
+    with pytest.raises(UnfinishedRunError, match=r"store\.pauses\(thread\), store\.decide"):
+        async with store.thread("t").run(key="b"):
+            pass
+    async with store.thread("u").run(key="a") as run:
+        await run.signal("go")
+    with pytest.raises(UnfinishedRunError, match=r"store\.signal\(thread"):
+        async with store.thread("u").run(key="b"):
+            pass

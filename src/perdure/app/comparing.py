@@ -8,16 +8,22 @@ import msgspec
 
 from perdure.app.parts import Parts
 from perdure.core import refs
-from perdure.core.checkpoint import MAX_LIMIT, Checkpoint, CheckpointQuery
+from perdure.core.checkpoint import MAX_LIMIT, Checkpoint, CheckpointQuery, CheckpointRow
+from perdure.core.codec import decode_tagged
 from perdure.core.comparison import Comparison, Comparisons, Past, Side, compare, compare_all
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.errors import InvalidInputError, NotFoundError
 from perdure.core.identity import ThreadKey
+from perdure.core.runs import CANCELLED, FAILED, FINISHED, RUNNING
 from perdure.core.seams import Range
 from perdure.core.threads import ThreadRow
 from perdure.storage.contract import Storage
 
 FEWEST, MOST = 2, 4
+_RUNS = {
+    EntryKind.RUN_STARTED: RUNNING, EntryKind.RUN_RESUMED: RUNNING, EntryKind.RUN_FINISHED: FINISHED,
+    EntryKind.RUN_FAILED: FAILED, EntryKind.RUN_CANCELLED: CANCELLED,
+}  # fmt: skip
 _PAGE = 16  # checkpoints that are looked at in one go
 
 
@@ -112,9 +118,19 @@ async def _said_before(storage: Storage, row: ThreadRow, version: int) -> str | 
     while rows := await storage.checkpoints(row.key, query):
         for each in rows:
             if each.version in (each.entry, version):  # others name an older version than the one they were made at
-                return each.mark.status
+                return await _since(storage, row, each, version)
         query = msgspec.structs.replace(query, before=rows[-1].mark.id)
     return None
+
+
+async def _since(storage: Storage, row: ThreadRow, mark: CheckpointRow, version: int) -> str | None:
+    """The status of a checkpoint. One that a run saved by itself says how the run stood, which may have ended since."""
+    said = decode_tagged(mark.mark.metadata)
+    if mark.mark.status is None or not isinstance(said, dict) or "trigger" not in said:
+        return mark.mark.status
+    newest = await storage.headers(row.key, at=version, kinds=tuple(_RUNS), limit=1)
+    passed = newest and newest[0].version > mark.entry
+    return _RUNS[newest[0].kind] if passed else mark.mark.status
 
 
 async def _shared(storage: Storage, one: Point, other: Point) -> int:

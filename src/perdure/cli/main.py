@@ -85,7 +85,8 @@ def main(arguments: list[str] | None = None) -> None:
         with safe_streams():
             sys.exit(_run(given))
     except AmbiguousThreadError as exc:
-        _fail([f"{exc.who}; say whose: --user NAME, or --user '' for the one that belongs to nobody"], given)
+        nobody = ", or --user '' for the one that belongs to nobody" if None in exc.users else ""
+        _fail([f"{exc.who}; say whose: --user NAME{nobody}"], given)
     except InvalidConfigError as exc:
         _fail(exc.problems, given)
     except PerdureError as exc:

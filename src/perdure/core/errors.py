@@ -236,7 +236,8 @@ class AmbiguousThreadError(PerdureError, LookupError):
     def __init__(self, thread_id: str, users: Sequence[str | int | None] = ()) -> None:
         self.thread_id = thread_id
         self.users = tuple(users)
-        super().__init__(f"{self.who}; say whose: user=…, without a user it is the one that belongs to nobody")
+        nobody = ", without a user it is the one that belongs to nobody" if None in self.users else ""
+        super().__init__(f"{self.who}; say whose: user=…{nobody}")
 
     @property
     def who(self) -> str:
@@ -343,9 +344,13 @@ class UnfinishedRunError(ConflictError):
     """The thread has a run that is not over."""
 
     def __init__(self, thread_id: str, run: str, status: str) -> None:
+        ways = {
+            "input_required": "answer what it asks: store.pauses(thread), store.decide(…)",
+            "waiting": "it goes on by itself when its time or its signal comes: store.signal(thread, …)",
+        }
+        way = ways.get(status, "go on with it: store.resume(thread)")
         super().__init__(
-            f"thread {thread_id!r} has an unfinished run {run} ({status}); go on with it: store.resume(thread), "
-            "or give it up: store.cancel(thread)"
+            f"thread {thread_id!r} has an unfinished run {run} ({status}); {way}, or give it up: store.cancel(thread)"
         )
         self.thread_id = thread_id
         self.run = run
@@ -650,7 +655,7 @@ class StorageUnavailableError(StorageError, ConnectionError):
 class StorageBusyError(StorageError):
     """Another process holds the storage's lock for too long."""
 
-    advice = "try again, or raise busy_timeout"
+    advice = "try again"
 
 
 class StorageFullError(StorageError):

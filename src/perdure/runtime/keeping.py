@@ -14,7 +14,8 @@ from perdure.runtime.leases import Held, Leases
 
 LATE = "perdure.leases.renewed_late"
 _HELD_UP = (
-    "the event loop was held up, and a lease was renewed late: call what blocks with run.options(blocking=True).step"
+    "the event loop was held up, by this run or by any other code, and a lease was renewed late: call what blocks with "
+    "run.options(blocking=True).step"
 )
 Drive = Callable[[Coroutine[Any, Any, Any]], Any]
 
@@ -59,7 +60,7 @@ class TaskKeeper:
         late = loop.time() - began - third
         if late > third:
             self._telemetry.count(LATE)
-            self._telemetry.log("warning", _HELD_UP, thread=self._held.key.id, seconds=round(late, 3))
+            self._telemetry.log("warning", _HELD_UP, lease_of=self._held.key.id, seconds=round(late, 3))
 
     def _cancel(self) -> None:
         if self._running is not None and not self._running.done() and not self._stopped:

@@ -6,10 +6,12 @@ from typing import Any
 
 import msgspec
 
+from perdure.checkpoints.points import Points
 from perdure.core.calls import decode_failure, decode_intent, decode_outcome, told
 from perdure.core.calls import shown as shown_key
 from perdure.core.codec import decode_known
 from perdure.core.entries import Entry, EntryKind
+from perdure.core.errors import DamagedError, NotFoundError
 from perdure.core.printable import printable
 from perdure.core.retention_words import shown
 from perdure.core.runs import CANCELLED, DEAD, DECIDED, FAILED, FINISHED, INTERRUPTED, PAUSED, Current, decode_ended
@@ -80,8 +82,8 @@ async def explain(runtime: Runtime, row: ThreadRow, user: Any) -> Why:
         thread=row.key.id, run=info, failed=failed[1] if failed else "", failed_at=failed[0] if failed else None,
         last_good=_before(entries, failed, current), effects=effects, steps=finished,
         questions=[f"{pause.id}: {pause.ask}{_untold(pause)}" for pause in pauses],
-        next=_next(_named(row, user), info, [pause.id for pause in pauses]), quarantined=row.is_quarantined,
-        origin=row.origin,
+        next=_next(_named(row, user), info, [pause.id for pause in pauses], await _before_error(runtime, row)),
+        quarantined=row.is_quarantined, origin=row.origin,
     )  # fmt: skip
 
 
@@ -138,7 +140,16 @@ def _trust(thread: str) -> list[str]:
     return [f'store.trust({thread}, by="you", dry_run=True)', f'store.trust({thread}, by="you")']
 
 
-def _next(thread: str, info: RunInfo, pauses: list[str]) -> list[str]:
+async def _before_error(runtime: Runtime, row: ThreadRow) -> bool:
+    """Whether there is a state to go back to before the newest error."""
+    try:
+        version = await Points(runtime.storage, runtime.clock).version(row, "@before-error")
+        return (await runtime.engine.at(row.key, version, row.uid)).root is not None
+    except (NotFoundError, DamagedError):
+        return False
+
+
+def _next(thread: str, info: RunInfo, pauses: list[str], has_before_error: bool) -> list[str]:
     if info.quarantined:
         return _trust(thread)
     again = f"store.resume({thread})" if info.agent else f"store.thread({thread}).run()"
@@ -150,7 +161,8 @@ def _next(thread: str, info: RunInfo, pauses: list[str]) -> list[str]:
     if info.status in (FINISHED, CANCELLED):
         return []
     if info.status in (INTERRUPTED, FAILED, DEAD):
-        return [again, f"store.cancel({thread})", f'store.thread({thread}).load("@before-error")']
+        before = [f'store.thread({thread}).load("@before-error")'] if has_before_error else []
+        return [again, f"store.cancel({thread})", *before]
     return []
 
 

@@ -33,9 +33,16 @@ from perdure.storage.sql.transactions import Job, T
 from perdure.storage.sqlite.dialect import STATEMENTS
 from perdure.storage.sqlite.words import OPTIMIZE
 
+
+class FileBusyError(StorageBusyError):
+    """Another process writes to the file for too long."""
+
+    advice = "try again, or wait longer: ?busy_timeout=20 at the end of the address (seconds)"
+
+
 _ERRORS: dict[int, type[StorageError | DamagedError]] = {
-    sqlite3.SQLITE_BUSY: StorageBusyError,
-    sqlite3.SQLITE_LOCKED: StorageBusyError,
+    sqlite3.SQLITE_BUSY: FileBusyError,
+    sqlite3.SQLITE_LOCKED: FileBusyError,
     sqlite3.SQLITE_FULL: StorageFullError,
     sqlite3.SQLITE_READONLY: StorageReadOnlyError,
     sqlite3.SQLITE_PERM: StorageReadOnlyError,
