@@ -131,7 +131,7 @@ docs: $(VENV)/.ready ## run the code in the README and the docs
 	$(BIN)/pytest tests/docs
 
 clean: ## remove environments, caches and what the demo left
-	rm -rf .venv .venv-* .hypothesis .import_linter_cache .pytest_cache .ruff_cache build dist perdure-demo*
+	rm -rf .venv .venv-* .hypothesis .import_linter_cache .pytest_cache .ruff_cache build dist checkpoints perdure-demo*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.ready: pyproject.toml constraints/dev.txt

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import subprocess
+import sys
 import threading
 import weakref
 from pathlib import Path
@@ -254,3 +256,16 @@ def test_options_that_would_do_nothing_are_refused_with_the_way_out() -> None:
             Perdure.open("memory://", **options)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="did you mean 'pool_max'"):
         Perdure.open("postgresql://localhost/x", pool_mx=3)  # type: ignore[call-arg]
+
+
+async def test_the_other_kind_of_with_says_which_import_to_use() -> None:
+    with pytest.raises(InvalidInputError, match=r"from perdure\.sync import Perdure"), Perdure.open("memory://"):
+        pass
+    with pytest.raises(InvalidInputError, match="from perdure import Perdure"):
+        async with perdure_sync.Perdure.open("memory://"):  # type: ignore[attr-defined]
+            pass
+
+
+def test_the_package_can_be_run_as_a_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "perdure", "version"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip()

@@ -190,14 +190,15 @@ async def test_a_comparison_shows_how_a_run_ended_after_its_question(store: Any)
     assert (await store.compare(f"t@{asked}", "t")).new_status == "finished"
 
 
-async def test_a_second_run_is_told_what_the_first_one_waits_for(store: Any) -> None:
-    async with store.thread("t").run(key="a") as run:
-        await run.pause("ok", ask="ok?")
-    with pytest.raises(UnfinishedRunError, match=r"store\.pauses\(thread\), store\.decide"):
-        async with store.thread("t").run(key="b"):
-            pass
-    async with store.thread("u").run(key="a") as run:
-        await run.signal("go")
-    with pytest.raises(UnfinishedRunError, match=r"store\.signal\(thread"):
-        async with store.thread("u").run(key="b"):
-            pass
+@pytest.mark.parametrize(
+    ("waits", "way"), [("pause", r"store\.pauses\(thread\), store\.decide"), ("sleep", "its time")]
+)
+async def test_a_second_run_is_told_what_the_first_one_waits_for(store: Any, waits: str, way: str) -> None:
+    @store.handler("wait")
+    async def wait(run: Any) -> None:
+        await (run.pause("ok", ask="ok?") if waits == "pause" else run.sleep(3600))
+
+    await store.start("wait", thread="t")
+    await store.recover()
+    with pytest.raises(UnfinishedRunError, match=way):
+        await store.start("wait", thread="t")

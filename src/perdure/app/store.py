@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, overload
 
 from perdure.app.naming import check_tags
 from perdure.app.opening import parse
@@ -474,6 +474,11 @@ class Perdure(Running):
         self._finalizer.detach()
         await self._parts.finish()
         await self._parts.storage.close()
+
+    def __enter__(self) -> NoReturn:
+        raise InvalidInputError("this store is for asynchronous code: async with, or from perdure.sync import Perdure")
+
+    def __exit__(self, *error: object) -> None: ...
 
     async def __aenter__(self) -> Self:
         await self._parts.ready()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, overload
 
 from perdure.app import store as app
 from perdure.app.analytics import Analytics, Topics
@@ -23,6 +23,7 @@ from perdure.checkpoints.repairing import Repaired
 from perdure.checkpoints.verifying import Progress as VerifyProgress
 from perdure.core.approvals import Approvals
 from perdure.core.comparison import Comparison, Comparisons
+from perdure.core.errors import InvalidInputError
 from perdure.core.identity import FromFile
 from perdure.core.ports import Clock, Randomness, Telemetry
 from perdure.core.recovery_policy import RecoveryPolicy
@@ -296,6 +297,11 @@ class Perdure(Agents):
             drive(self._store.close())
         else:
             self._run(self._store.close())
+
+    async def __aenter__(self) -> NoReturn:
+        raise InvalidInputError("this store is for synchronous code: with, or from perdure import Perdure")
+
+    async def __aexit__(self, *error: object) -> None: ...
 
     def __enter__(self) -> Self:
         self._run(self._store.__aenter__())
