@@ -11,7 +11,6 @@ import msgspec
 from perdure.app.parts import Parts
 from perdure.app.users import UserId
 from perdure.checkpoints.requests import Request, Saved
-from perdure.core import refs
 from perdure.core.checkpoint import Checkpoint, CheckpointMark, check_metadata
 from perdure.core.document import Document
 from perdure.core.errors import (
@@ -94,6 +93,8 @@ class Handle:
 
     async def _row_before_damage(self, key: ThreadKey, ref: object) -> ThreadRow:
         """The row; for a version before the damage of a damaged thread, the row as of its last intact version."""
+        from perdure.core import refs  # only the first ref of a program needs it
+
         try:
             return await self._row(key)
         except EntryDamagedError as exc:
