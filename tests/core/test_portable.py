@@ -37,7 +37,7 @@ RANDOM = random.Random(7)
 def export(*records: bytes, line: bytes = LINE) -> bytes:
     packer = Packer()
     blocks = [block for record in records for block in packer.add(record)]
-    return b"".join((line, *blocks, *packer.end(line)))
+    return b"".join((line, *blocks, *packer.end(line, None)))
 
 
 def read(data: bytes) -> list[bytes]:

@@ -25,6 +25,7 @@ from perdure.core.ops import Set
 from perdure.core.payload import StateChange, encode_body
 from perdure.core.portable import Contents, Listed, Packer, first_line
 from perdure.core.portable_threads import counts_of, records_of
+from perdure.core.seams import Rewind
 from perdure.core.threads import ThreadRow
 from perdure.core.transfer import CopiedBlob, ThreadCopy
 
@@ -237,7 +238,7 @@ def forged_records(path: Path, line: bytes, records: list[bytes]) -> Path:
     """A file of these records."""
     packer = Packer()
     blocks = [block for record in records for block in packer.add(record)]
-    path.write_bytes(line + b"".join([*blocks, *packer.end(line)]))
+    path.write_bytes(line + b"".join([*blocks, *packer.end(line, None)]))
     return path
 
 
@@ -248,3 +249,29 @@ def crowded(path: Path, size: int = 40_000_000) -> Path:
     row = ThreadRow(key=ThreadKey("", "", "bomb"), uid="0" * 26, created=1, updated=1)
     crowd = b"\x92" + _encode("entries") + array(size, b"\x80")
     return forged_records(path, line, [_encode(("thread", {"row": row})), crowd])
+
+
+def crowd_of_items(path: Path, name: str, size: int = 60_000_000) -> Path:
+    """An export of records that are each within the limits: rewinds or entries without end."""
+    items: dict[str, Any] = {
+        "rewinds": Rewind(entry=2, to=1),
+        "entries": Entry(
+            version=1, kind=EntryKind.STATE_SAVED, micros=1, actor=None, write_id=b"", key=None, request=None, schema=1,
+            digest=b"", chain=b"", payload=b"",
+        ),
+    }  # fmt: skip
+    piece = _encode((name, [items[name]] * 5000))
+    row = ThreadRow(key=ThreadKey("", "", "bomb"), uid="0" * 26, created=1, updated=1)
+    line = first_line(Contents(release="0.1.0", created="2026-11-16T00:00:00+00:00", threads=[Listed(id="bomb")]))
+    return forged_records(path, line, [_encode(("thread", {"row": row})), *[piece] * (size // len(piece))])
+
+
+def crowd_of_threads(path: Path, size: int = 60_000_000) -> Path:
+    """An export of more empty threads than its first line names."""
+    line = first_line(Contents(release="0.1.0", created="2026-11-16T00:00:00+00:00", threads=[Listed(id="b0")]))
+    records: list[bytes] = []
+    while sum(map(len, records[:2])) * len(records) // 2 < size:
+        name, uid = f"b{len(records) // 2}", f"{len(records):026d}"
+        row = ThreadRow(key=ThreadKey("", "", name), uid=uid, created=1, updated=1)
+        records += [_encode(("thread", {"row": row})), _encode(("end", {}))]
+    return forged_records(path, line, records)

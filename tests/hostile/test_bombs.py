@@ -40,7 +40,7 @@ from perdure.errors import PerdureError
 from perdure.sync import Perdure
 with Perdure.open("memory://") as store:
     try:
-        store.import_(sys.argv[1])
+        store.import_(sys.argv[1], user="")
     except PerdureError as exc:
         print(type(exc).__name__, exc)
 status = Path("/proc/self/status").read_text()  # ru_maxrss is that of the parent, where it had more
@@ -70,6 +70,16 @@ def test_an_export_that_is_a_crowd_of_empty_items(tmp_path: Path) -> None:
     said, peak = imported(bombs.crowded(tmp_path / "bomb.perdure"))
     assert said.startswith("ValueTooLargeError")
     assert "max_decoded_nodes" in said
+    assert peak < CEILING
+
+
+@pytest.mark.parametrize("name", ["rewinds", "entries", "threads"])
+def test_a_crowd_of_items_that_are_each_small(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "bomb.perdure"
+    bombs.crowd_of_threads(path) if name == "threads" else bombs.crowd_of_items(path, name)
+    assert path.stat().st_size < 1 << 20
+    said, peak = imported(path)
+    assert said.startswith("ExportDamagedError")
     assert peak < CEILING
 
 
@@ -142,8 +152,8 @@ def test_a_store_with_lower_limits_says_how_to_raise_them(tmp_path: Path, url: s
         assert few.repair(max_decoded_nodes=10_000).ok
         few.export("t", tmp_path / "again.perdure", max_decoded_nodes=10_000)
         with pytest.raises(ValueTooLargeError, match="max_decoded_nodes"):
-            few.import_(exported, to="other")
-        few.import_(exported, to="other", max_decoded_nodes=10_000)
+            few.import_(exported, user="", to="other")
+        few.import_(exported, user="", to="other", max_decoded_nodes=10_000)
     with Perdure.open(address) as wide:
         assert wide.thread("other").load() == {"items": list(range(5000))}
 
@@ -229,7 +239,7 @@ def test_a_broken_state_in_an_intact_log(tmp_path: Path, name: str) -> None:
     """Every digest is right: what was written is what cannot be read."""
     path = bombs.forged(tmp_path / "broken.perdure", bombs.copy_of([bombs.broken()[name] or b"\xc1"]))
     with store() as here, suppress(DamagedError, InvalidInputError):
-        here.import_(path)
+        here.import_(path, user="")
         here.thread("bomb").load()
 
 

@@ -183,14 +183,17 @@ class _Loader:
         self._limits = limits
         self._memory = MemoryStorage()
         self._keys: dict[str, ThreadKey] = {}  # by uid as in the file
+        self._taken: set[ThreadKey] = set()
         self._ids: dict[str, str] = {}
         self._uids: dict[str, str] = {}
 
     def load(self, source: Unpacker) -> MemoryStorage:
         """Everything that is in the export; raise `NotAnExport`."""
         found: list[Listed] = []
-        for copy in copies(source.records(), self._limits):
+        for copy in copies(source.records(), self._limits, lambda: source.most_items):
             found.append(listed(copy, self._ids))
+            if len(found) > len(source.contents.threads):  # the first line is not packed: it bounds how many there are
+                raise NotAnExport("the first line", "names other threads than the file has")
             self._ids[copy.row.uid] = copy.row.key.id
             key = self._rename(copy.row.key, is_first=not self._keys)
             with _named(copy.row.key):
@@ -205,9 +208,10 @@ class _Loader:
     def _put(self, copy: ThreadCopy, key: ThreadKey) -> None:
         row = copy.row
         parent = self._keys.get(row.parent_uid or "")
-        if row.uid in self._keys or key in self._keys.values() or (copy.after and parent is None):
+        if row.uid in self._keys or key in self._taken or (copy.after and parent is None):
             raise NotAnExport(f"thread {row.key.id!r}", "stands where it does not belong")
         self._keys[row.uid], self._uids[row.uid] = key, _uid(row, key)
+        self._taken.add(key)
         line = msgspec.structs.replace(
             row, key=key, uid=self._uids[row.uid], parent_uid=self._uids.get(row.parent_uid or "", row.parent_uid)
         )

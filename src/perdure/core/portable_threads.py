@@ -7,7 +7,7 @@ nothing of that, and refused otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, get_args, get_origin
 
 import msgspec
@@ -83,9 +83,15 @@ def _sound(item: Any, allowance: Allowance) -> Any:
     return msgspec.structs.replace(item, payload=seal(unseal(payload)))
 
 
-def copies(records: Iterable[bytes], limits: DecodeLimits = DEFAULT_LIMITS) -> Iterator[ThreadCopy]:
-    """The threads of an export, one at a time; raise `NotAnExport` for what is none."""
+def copies(
+    records: Iterable[bytes], limits: DecodeLimits = DEFAULT_LIMITS, most_items: Callable[[], int] | None = None
+) -> Iterator[ThreadCopy]:
+    """The threads of an export, one at a time; raise `NotAnExport` for what is none.
+
+    `most_items` says how many items of lists the records so far may have (`Unpacker.most_items`).
+    """
     thread: _Assembled | None = None
+    count = 0
     for record in records:
         limits.check(record, "a record of the export")
         name, value = _decoded(_decode_record, record, "a record")
@@ -97,7 +103,7 @@ def copies(records: Iterable[bytes], limits: DecodeLimits = DEFAULT_LIMITS) -> I
             yield thread.end(value)
             thread = None
         else:
-            thread.add(name, value)
+            count += thread.add(name, value, None if most_items is None else most_items() - count)
     if thread is not None:
         raise NotAnExport(thread.place, "has no end")
 
@@ -119,16 +125,19 @@ class _Assembled:
         self._check(row)
         _check_key(row, self.place)
 
-    def add(self, name: str, value: Raw) -> None:
-        """Add a piece of one of its lists."""
+    def add(self, name: str, value: Raw, most: int | None) -> int:
+        """Add a piece of one of its lists that has `most` items, and return how many it has."""
         if name not in LISTS:
             raise NotAnExport(self.place, f"has {name!r}, which this release does not know; upgrade perdure")
         place = f"{self.place}, {name} after {len(self._lists[name])},"
-        _check_known(value, LISTS[name], place)
+        count = _check_known(value, LISTS[name], place)
+        if most is not None and count > most:
+            raise NotAnExport(place, f"has more items ({count:,}) than a file of its size may have")
         items = _decoded(_LIST_DECODERS[name], value, place)
         for item in items:
             self._check(item)
         self._lists[name] += items
+        return count
 
     def end(self, value: Raw) -> ThreadCopy:
         """The whole thread."""
@@ -176,15 +185,17 @@ def _decoded(decode: Any, value: bytes | Raw, place: str) -> Any:
         raise NotAnExport(place, f"cannot be read ({exc})") from exc
 
 
-def _check_known(items: Raw, kind: type[Any], place: str) -> None:
-    """A field that this release does not know would be lost without a word."""
+def _check_known(items: Raw, kind: type[Any], place: str) -> int:
+    """Return how many items there are. A field that this release does not know would be lost without a word."""
     known = frozenset(kind.__struct_fields__)
-    for item in _decoded(_decode_items, items, place):
+    found = _decoded(_decode_items, items, place)
+    for item in found:
         head = memoryview(item)[0]
         if not (0x80 <= head <= 0x8F or head in (0xDE, 0xDF)):
             continue  # a struct that is written as a list has no names
         if unknown := _decoded(_decode_fields, item, place).keys() - known:
             raise NotAnExport(place, f"has a field {min(unknown)!r}, which this release does not know; upgrade perdure")
+    return len(found)
 
 
 def _check_key(row: ThreadRow, place: str) -> None:
