@@ -38,7 +38,7 @@ def test_a_thread_with_a_large_text_beside_its_state_is_read_again(write: str, s
         again.append("log", 1)
         assert store.verify(restore=True).ok
         store.export("t", tmp_path / "t.perdure")
-        store.import_(tmp_path / "t.perdure", to="other")
+        store.import_(tmp_path / "t.perdure", user="", to="other")
         assert store.thread("other").load() == again.load()
         again.prune(1)
         assert store.thread("t").load() == {**state, "log": [1]}

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from perdure import Retention, Rule, sync
-from perdure.core.entries import EntryKind
 from perdure.core.errors import InvalidInputError, NotFoundError
 from perdure.core.retention_policy import SEED_KINDS
 from perdure.testing.clock import ManualClock
+from tests.app.isolation import bare, register
 from tests.checkpoints.places import PLACES, opened
-from tests.checkpoints.test_travel import tell
 
 HERE = ("memory", "file", "sqlite")
 TEXT = "as it was " * 60
@@ -184,14 +183,20 @@ async def test_what_a_fork_went_back_to_stays(store: Any) -> None:
 async def test_where_somebody_is_still_asked_stays(store: Any) -> None:
     """B9."""
     thread, _ = await filled(store, 3)
-    await tell(store, EntryKind.PAUSE_OPENED, {"question": "go on?"})
+    register(store, "sync" if isinstance(bare(store), sync.Perdure) else "async")
+    await store.start("ask", {"ask": "go on?", "who": None}, thread="t")
+    await store.recover()
+    (pause,) = await store.pauses("t")
     for n in range(4, 7):
         await thread.save(state(n))
     await thread.prune(1)
-    assert [await thread.load(version) for version in (3, 4)] == [state(3)] * 2
-    await tell(store, EntryKind.PAUSE_DECIDED, {"answer": "yes"})
+    assert await thread.load(pause.version) == state(3)
+    await store.decide(pause, approved=True, by="ann")
+    await store.resume("t")
     await thread.prune(1)
-    assert await numbers(thread) == [6]
+    assert await thread.load() == state(6)
+    with pytest.raises(NotFoundError):
+        await thread.load(pause.version)
 
 
 async def test_a_thread_without_points_is_pruned_by_its_versions(store: Any) -> None:

@@ -11,7 +11,7 @@ from perdure.sync import Perdure
 from tests.cli.test_cli import perdure
 
 STORE = "sqlite:///agents.db"
-SEVERAL = "error: 2 users have a thread 'ticket': 'alice', 'bob'; say whose: --user NAME, or --user '' for "
+SEVERAL = "error: 2 users have a thread 'ticket': 'alice', 'bob'; say whose: --user NAME\n"
 
 
 @pytest.fixture

@@ -96,6 +96,7 @@ def commands(url: str, pause: str) -> dict[str, list[list[str]]]:
         "prune": [["prune", url, "--last", "1", "--dry-run"], ["prune", url, "--kind", ATTACK],
                   ["prune", url, "--kind", f"{NAME}=last:1"]],
         "repair": [["repair", url], ["repair", url, NAME]],
+        "restored": [["restored", url, "--by", NAME]],
         "resume": [["resume", url, fails, "--handlers", "handlers"], ["resume", url, fails, "--handlers", ATTACK],
                    ["resume", url, fails, "--handlers", "broken"]],
         "runs": [["runs", url], ["runs", url, "--agent", NAME], ["runs", url, "--namespace", NAMESPACE]],

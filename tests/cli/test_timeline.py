@@ -78,7 +78,7 @@ def test_users_may_be_numbers(tmp_path: Path) -> None:
         (["nope"], "error: thread 'nope' does not exist"),
         (
             ["ticket"],
-            "error: 2 users have a thread 'ticket': 'alice', 'bob'; say whose: --user NAME, or --user '' for ",
+            "error: 2 users have a thread 'ticket': 'alice', 'bob'; say whose: --user NAME\n",
         ),
         (["ticket", "--user", "bob", "--after", "-1"], "error: after must be a version (an int from 0 on), not -1\n"),
         (["ticket", "--user", "bob", "--limit", "-1"], "error: limit must be an int from 0 to "),

@@ -15,7 +15,7 @@ from perdure import sync
 from perdure.core.errors import UnsupportedValueError
 from tests.faults.places import BACKENDS, DURABLE, raised, same, url_of
 
-MILLION = 1_000_000
+MILLION = 1_000_000 - 1  # keys: with their values and the mapping, as many nodes as a value may have
 
 
 def _nested(depth: int, kind: type) -> Any:

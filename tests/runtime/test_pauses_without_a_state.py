@@ -60,7 +60,7 @@ def test_it_can_be_forked(store: Any) -> None:
 def test_it_survives_export_and_import(store: Any, tmp_path: Path) -> None:
     store.export("t", tmp_path / "t.perdure")
     with sync.Perdure.open("memory://") as other:
-        other.import_(tmp_path / "t.perdure")
+        other.import_(tmp_path / "t.perdure", user="")
         assert [each.id for each in other.thread("t").history()] == [point(store).id]
         assert other.verify().ok
 

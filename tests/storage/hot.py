@@ -12,13 +12,13 @@ from redis import Redis
 from perdure.app.clock import SystemClock, SystemRandomness
 from perdure.checkpoints.engine import Engine
 from perdure.core.codec import decode
-from perdure.core.digest import snapshot_digest
+from perdure.core.digest import digest_of, snapshot_digest
 from perdure.core.entries import Entry
 from perdure.core.identity import ThreadKey
 from perdure.core.ports import Silence
 from perdure.core.threads import ThreadRow
 from perdure.core.writes import Restored, Snapshot
-from perdure.storage.contract import Storage
+from perdure.storage.contract import INCARNATION, Storage
 from perdure.storage.drive import drive
 from perdure.storage.hot.ports import open_redis
 from perdure.storage.hot.store import HotStorage
@@ -91,7 +91,9 @@ class Scene:
         self.clock = ManualClock()
         self.storage = hot(self.inner, "sync", self.heard, **({"clock": self.clock} | options))
         self.scribe = Scribe(self.storage, self.clock)
-        self.place = drive(MemoryStorage.keep(self.inner, "hot.id", SystemRandomness().bytes(6)))
+        names = ("hot.id", INCARNATION)
+        parts = [drive(MemoryStorage.keep(self.inner, name, SystemRandomness().bytes(6))) for name in names]
+        self.place = digest_of(b"".join(parts))[:6]
 
     def names(self, ending: str = "") -> list[bytes]:
         """The keys of this scene in Redis."""

@@ -266,7 +266,7 @@ def test_a_thread_too_large_for_a_short_answer_is_not_kept(scene: Scene) -> None
 def test_keys_name_the_thread_and_every_one_expires(scene: Scene) -> None:
     key = ThreadKey("team: a", "al%ice", "ticket:42 é")
     drive(scene.scribe.grow(key, 2))
-    place = drive(scene.inner.keep("hot.id", b"")).hex()
+    place = scene.place.hex()
     names = [name.decode() for name in scene.names()]
     thread = "team%3A a:al%25ice:ticket:42 é"
     assert names == [f"perdure:{place}:{rest}" for rest in (f"base:{thread}", f"tail:{thread}", "used")]

@@ -20,6 +20,7 @@ from perdure.core.errors import StorageReadOnlyError
 from perdure.core.identity import ThreadKey
 from perdure.core.writes import Restored
 from perdure.sessions.messages import Messages
+from perdure.storage.contract import INCARNATION
 from perdure.storage.drive import drive
 from perdure.storage.hot.signing import Base, Refused, Signer
 from perdure.storage.memory import MemoryStorage
@@ -142,7 +143,7 @@ def test_values_of_a_deleted_thread_do_not_speak_for_the_next_of_its_id(scene: S
 def test_a_storage_put_back_to_a_backup_is_not_answered_from_its_later_life(scene: Scene, raw: Redis) -> None:
     made = drive(scene.scribe.grow(THREAD, 3))
     backup = Counting()  # the same secret, the same thread, another life since
-    for name in ("hot.id", "hot.secret"):
+    for name in ("hot.id", "hot.secret", INCARNATION):
         drive(backup.keep(name, drive(scene.inner.keep(name, b""))))
     again = Scribe(backup, ManualClock(), seed=2)
     drive(backup.append(again.write(THREAD, new_uid=made.row.uid)))

@@ -228,6 +228,15 @@ class Calls:
     async def keep(self) -> None:
         assert await self._storage.keep("name", b"value") == b"value"
 
+    async def kept(self) -> None:
+        assert await self._storage.kept("na") == {"name": b"value"}
+
+    async def discard(self) -> None:
+        await self._storage.discard("name")
+
+    async def integrity(self) -> None:
+        assert await self._storage.integrity() == []
+
     async def compact(self) -> None:
         assert await self._storage.compact() >= 0
 

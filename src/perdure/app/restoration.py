@@ -15,6 +15,7 @@ from perdure.core.codec import encode
 from perdure.core.entries import EntryKind
 from perdure.core.errors import NotFoundError
 from perdure.core.identity import ThreadKey
+from perdure.core.retention_words import shown
 from perdure.core.runs import CANCELLED, FINISHED
 from perdure.core.threads import IDLE, ThreadPatch, ThreadRow
 from perdure.storage.contract import INCARNATION
@@ -34,7 +35,9 @@ class Restoration(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         lines = [f"incarnation {self.incarnation}; {len(self.quarantined):,} unfinished runs wait: perdure trust"]
-        return "\n".join([*lines, *(f"  {key.id}{f' of {key.user}' if key.user else ''}" for key in self.quarantined)])
+        for key in self.quarantined:
+            lines.append(f"  {shown(key.id)}{f' of {shown(key.user)}' if key.user else ''}")
+        return "\n".join(lines)
 
 
 async def restored(parts: Parts, by: str) -> Restoration:

@@ -47,9 +47,23 @@ async def thread(tx: Transaction, key: ThreadKey, *, lock: bool = False) -> Stor
     return None
 
 
+async def row(tx: Transaction, key: ThreadKey) -> StoredThread | None:
+    """The row of the thread, of which the log is not read: the hot layer serves states while the log cannot be."""
+    name = bytes.fromhex(key.digest())
+    rows = await tx.rows(tx.sql.THREAD_ALONE, (name,))
+    if rows:
+        return _of_key(thread_of(rows[0]), key)
+    if tx.sql.dialect.doubts_indexes:
+        await _check_absent(tx, key, name)
+    return None
+
+
 async def opened(tx: Transaction, key: ThreadKey, row: Row) -> StoredThread:
     """The thread of a row that was found by this key, and that has the chain digest of its first entry at the end."""
-    stored = await _with_its_log(tx, row)
+    return _of_key(await _with_its_log(tx, row), key)
+
+
+def _of_key(stored: StoredThread, key: ThreadKey) -> StoredThread:
     if stored.row.key != key:
         raise StorageDamagedError(f"the directory line of thread {key.id!r}", "it has another name")
     return stored

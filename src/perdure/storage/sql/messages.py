@@ -9,7 +9,7 @@ from perdure.core.messages import SHAPE, MessageRow, Owner, Projected, Projectio
 from perdure.core.threads import ThreadRow
 from perdure.storage.sql.history import opened, pieces, thread
 from perdure.storage.sql.reading import whose_rows
-from perdure.storage.sql.rows import VERSIONS, StoredThread, line_values, read_to_of, thread_of
+from perdure.storage.sql.rows import VERSIONS, StoredThread, line_values, read_to_of, sound_threads
 from perdure.storage.sql.transactions import Transaction
 from perdure.storage.sql.words import Spoken, plain
 
@@ -104,4 +104,4 @@ async def unprojected(tx: Transaction, owner: Owner, limit: int) -> list[ThreadR
     """The unprojected of the contract."""
     whose, user = whose_rows(owner.user)
     rows = await tx.rows(tx.sql.messages.unprojected(whose), (owner.namespace, *user, SHAPE, limit))
-    return [thread_of(row).row for row in rows]
+    return [each.row for each in sound_threads(rows)]

@@ -29,12 +29,14 @@ from perdure.storage.sql.history import (
     thread,
 )
 from perdure.storage.sql.rows import (
+    UNREADABLE,
     VERSIONS,
     Row,
     StoredThread,
     blob_of,
     checkpoint_of,
     rewind_of,
+    sound_threads,
     thread_of,
 )
 from perdure.storage.sql.statements import filters_of
@@ -180,7 +182,10 @@ async def line(tx: Transaction, uid: str) -> ThreadRow | None:
 
 async def find(tx: Transaction, namespace: str, thread_id: str) -> list[ThreadRow]:
     """The find of the contract."""
-    found = [thread_of(row).row for row in await tx.rows(tx.sql.THREADS_BY_ID, (namespace, thread_id))]
+    rows = await tx.rows(tx.sql.THREADS_BY_ID, (namespace, thread_id))
+    found = [each.row for each in sound_threads(rows)]
+    if rows and not found:
+        thread_of(rows[0])  # it is damaged, not absent
     return sorted(found, key=lambda row: row.key.user)
 
 
@@ -198,7 +203,7 @@ async def damaged(tx: Transaction) -> list[Damage]:
 def _damage(row: Row) -> Damage | None:
     try:
         thread_of(row)
-    except (msgspec.MsgspecError, ValueError, TypeError) as exc:
+    except UNREADABLE as exc:
         namespace, user, thread_id = (str(part) for part in row[2:5])
         return Damage(
             thread_id=thread_id, user=user, namespace=namespace, place="directory line", reason=f"cannot be read: {exc}"
@@ -223,9 +228,10 @@ async def threads(tx: Transaction, query: ThreadQuery) -> list[ThreadRow]:
     text = ((query.search or "").casefold(),) * 2 if searched else ()
     while len(found) < query.limit:
         values = (query.namespace, *owner, *tag, *text, *tx.sql.dialect.newest_before(*before), page)
-        lines = [thread_of(row).row for row in await tx.rows(statement, values)]
+        rows = await tx.rows(statement, values)
+        lines = [each.row for each in sound_threads(rows)]
         found += [line for line in lines if listed(line, query)]
-        if len(lines) < page or (lines[-1].updated, lines[-1].uid) >= before:
+        if len(rows) < page or not lines or (lines[-1].updated, lines[-1].uid) >= before:
             break
         before = (lines[-1].updated, lines[-1].uid)
         page = max(page, min(page * 4, _LINES))  # each page of a minute sorts all that changed in it
@@ -243,8 +249,13 @@ async def due(
     wanted, statuses = _of(tx, which)
     (cut_off, gone), (left, old) = _cut_off(tx, which), _left(tx, which)
     part, text = (namespace, now, *named, *statuses), condition + wanted
-    found = await tx.rows(tx.sql.due(text + cut_off, text + left), (*part, *gone, *part, *old, limit))
-    return [thread_of(row).row for row in found]
+    page = limit
+    while True:
+        rows = await tx.rows(tx.sql.due(text + cut_off, text + left), (*part, *gone, *part, *old, page))
+        found = [each.row for each in sound_threads(rows)]
+        if len(found) >= limit or len(rows) < page:
+            return found[:limit]
+        page *= 4  # damaged rows that are due for ever must not hide the others
 
 
 def _of(tx: Transaction, which: Which) -> tuple[str, Row]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from itertools import product
 from typing import Annotated, Any
 
@@ -121,6 +122,18 @@ def check_identity(key: ThreadKey, uid: str, first_chain: bytes, identity: bytes
     """Raise unless a row was made for this thread: its name, its owner or its log may be another's."""
     if identity_digest(key, uid, first_chain) != identity:
         raise StorageDamagedError(f"the row of thread {key.id!r}", "it was made for another thread")
+
+
+UNREADABLE = (StorageDamagedError, msgspec.MsgspecError, ValueError, TypeError)  # what a damaged row raises
+
+
+def sound_threads(rows: Iterable[Row]) -> list[StoredThread]:
+    """The threads of these rows. A damaged row is left out, so that it stops nobody else; `damaged` names it."""
+    found: list[StoredThread] = []
+    for row in rows:
+        with suppress(*UNREADABLE):
+            found.append(thread_of(row))
+    return found
 
 
 def thread_of(row: Row) -> StoredThread:

@@ -62,6 +62,7 @@ class Statements:
         begun = f"""{columns}, (SELECT e.chain FROM {self.dialect.table("entry")} e
   WHERE e."row" = {thread}."row" * 4294967296 + 1)"""
         self.opened_columns = begun
+        self.THREAD_ALONE = f"SELECT {columns} FROM {thread} WHERE name_key = ?"
         self.THREAD = f"SELECT {begun} FROM {thread} WHERE name_key = ?"
         self.THREAD_LOCKED = self.THREAD + self.dialect.lock
 

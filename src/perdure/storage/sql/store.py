@@ -160,7 +160,7 @@ class SqlStorage(ABC):
         return await self._run.read(lambda tx: finding.tally(tx, of, query))
 
     async def thread(self, key: ThreadKey) -> ThreadRow | None:
-        stored = await self._run.glance(lambda tx: history.thread(tx, key))
+        stored = await self._run.glance(lambda tx: history.row(tx, key))
         if stored is None:
             return None
         self._remember(key, stored)
