@@ -14,7 +14,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from perdure.adapters.langgraph import PerdureSaver, listing, upkeep
 from perdure.adapters.langgraph.writes import begins, prefix
-from perdure.checkpoints import walking
+from perdure.checkpoints import restoring
 from perdure.core.codec import encode
 
 TURNS = 60
@@ -167,7 +167,7 @@ def _spoil(value: Any) -> None:
 
 
 def test_checkpoints_far_apart_are_not_folded_through(saver: PerdureSaver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walking, "_NEAR", 2)
+    monkeypatch.setattr(restoring, "_NEAR", 2)
     thread = Thread(saver, "t").grow(30)
     assert len(_same(saver, thread.config, filter={"run_id": "run 2"})) == 10
 

@@ -119,8 +119,8 @@ async def _once(parts: Parts, key: ThreadKey, entries: Sequence[Any], request: R
 async def close(parts: Parts, key: ThreadKey, written: Sequence[tuple[str, str, Any]]) -> None:
     """The graph went on: questions that nobody decided here were answered by whoever resumed it."""
     row = await parts.storage.thread(key)
-    if row is None:
-        return
+    if row is None or row.is_quarantined:
+        return  # nothing is decided about a quarantined thread: its questions stay open as they were imported
     for question in await open_questions(parts.storage, row):
         if question.opened.name == _NAME:
             decided = Decided(question.opened.pause, True, answer=Raw(encode_result(_answer(question, written))))
