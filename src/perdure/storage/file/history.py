@@ -72,7 +72,8 @@ class History:
         return [each for log, span in pieces for each in log.index.rewinds if each.entry <= span.high]
 
     def forked(self, version: int, target: ThreadRow) -> ThreadRow:
-        """The directory line of a thread whose history is this one up to `version`."""
+        """The directory line of a thread whose history is this one up to `version`; it has the same standing."""
+        target = with_standing_of(target, self.row)
         own, row = self.logs[0].index, self.row
         if version == row.head > row.parent_version and own.newest_mark() == row.last_checkpoint:
             return self._forked_at_head(target)
@@ -80,7 +81,7 @@ class History:
         states = (header.version for header in reversed(past) if header.kind in STATE_KINDS)
         mark = next((row for row in self.checkpoints() if row.entry <= version), None)
         return msgspec.structs.replace(
-            with_standing_of(target, self.row),
+            target,
             head=version,
             state_version=next(states, 0),
             head_digest=past[-1].chain if past else target.head_digest,
