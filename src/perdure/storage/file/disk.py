@@ -13,6 +13,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from functools import cache
 from io import FileIO
+from stat import S_ISLNK
 from typing import Protocol
 
 import msgspec
@@ -139,6 +140,10 @@ class _errors:  # used like a function; a generator takes four times as long, at
             raise translated(error, self._path) from error
 
 
+class _Replaced(Exception):
+    """Another file was put in the place of this one while it was opened."""
+
+
 class RealFile:
     """A file of the operating system.
 
@@ -151,10 +156,19 @@ class RealFile:
         self._path = path
         self._owner = FileIO(path, "rb+" if write else "rb")
         self._handle = self._owner.fileno()
-        # An opener of our own could refuse links by itself, but would hold the bare number for a moment.
-        if not os.path.samestat(os.lstat(path), os.fstat(self._handle)):
+        try:
+            self._refuse_link()
+        except BaseException:
             self._owner.close()
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+            raise
+
+    def _refuse_link(self) -> None:
+        # An opener of our own could refuse links by itself, but would hold the bare number for a moment.
+        found = os.lstat(self._path)
+        if not os.path.samestat(found, os.fstat(self._handle)):
+            if not S_ISLNK(found.st_mode):
+                raise _Replaced
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), self._path)
 
     def stat(self) -> Stat:
         with _errors(self._path):
@@ -220,6 +234,8 @@ class RealDisk:
         while True:
             try:
                 return RealFile(path, write)
+            except _Replaced:
+                continue
             except FileNotFoundError:
                 if os.path.islink(path):
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path) from None

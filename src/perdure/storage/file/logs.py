@@ -25,7 +25,7 @@ from perdure.core.identity import ThreadKey
 from perdure.core.ports import Telemetry
 from perdure.storage.file import files, leases
 from perdure.storage.file.directory import LOG, Directory
-from perdure.storage.file.disk import Disk, File
+from perdure.storage.file.disk import Disk, File, Stat
 from perdure.storage.file.index import Index
 from perdure.storage.file.lines import CannotReadLine, Line, checked
 from perdure.storage.file.log import INDEX, Log, NeedsCare, shown
@@ -161,7 +161,9 @@ class Logs:
     def _check_identity(self, log: Log) -> None:
         """A log in a folder that is not its own is damage, whatever it says: it is another user's thread, or a copy."""
         if log.index.is_empty:
-            return _check_empty(self.disk, log.folder)
+            if left := _left(self.disk, log.folder):  # all that is there, since its lock is held
+                raise _lost(log.folder, left)
+            return
         row = log.index.row
         own = self.folder(row.key) if dirname(log.folder) == join(self.root, THREADS) else self.hidden(row.uid)
         if own != log.folder:
@@ -194,13 +196,28 @@ class Logs:
 
     def _made(self, folder: str, create: bool) -> bool:
         """Make a log that is not there, if nothing says that it was; False when it shall not be made."""
-        _check_empty(self.disk, folder)
+        if not self._is_absent(folder):
+            return True
         file = self.disk.open(join(folder, LOG), write=True, create=True) if create else None
         if file is not None:
             file.close()
         elif create:
             raise StorageUnavailableError(folder, "the folder is gone")
         return create
+
+    def _is_absent(self, folder: str) -> bool:
+        """Whether nothing says that there was a log; False when somebody makes or deletes the thread at this moment.
+
+        No lock can be held where there is no log. A thread is made with its log first and deleted with its whole folder
+        at once, so only a log that is missing while the rest stays as it is was lost.
+        """
+        left = _left(self.disk, folder)
+        if not left:
+            return True
+        log = join(folder, LOG)
+        if self.disk.stat(log) is None and _left(self.disk, folder) == left and self.disk.stat(log) is None:
+            raise _lost(folder, left)
+        return False
 
     def _remember(self, log: Log | None) -> None:
         # Not after an error of another kind, such as an interrupt: it may have stopped between two changes of an index.
@@ -293,11 +310,14 @@ class Logs:
                     yield log
 
 
-def _check_empty(disk: Disk, folder: str) -> None:
-    """Where there is no line of a log, nothing may say that there was one: then it is not absent, but lost."""
-    left = [name for name in (INDEX, leases.NAME, SNAPSHOTS, FORKS) if _holds_something(disk, join(folder, name))]
-    if left:
-        raise EntryDamagedError(shown(folder), 1, f"is gone with all of {LOG}, although there is {left[0]}")
+def _left(disk: Disk, folder: str) -> dict[str, Stat | None]:
+    """What a folder has beside its log: where it has no line of one, that is not absent, but lost."""
+    paths = {name: join(folder, name) for name in (INDEX, leases.NAME, SNAPSHOTS, FORKS)}
+    return {name: disk.stat(path) for name, path in paths.items() if _holds_something(disk, path)}
+
+
+def _lost(folder: str, left: Iterable[str]) -> EntryDamagedError:
+    return EntryDamagedError(shown(folder), 1, f"is gone with all of {LOG}, although there is {next(iter(left))}")
 
 
 def _holds_something(disk: Disk, path: str) -> bool:
