@@ -47,6 +47,17 @@ def test_a_thread_that_is_made_and_deleted_is_there_or_not(tmp_path: Path) -> No
         assert lengths == {0, 1}
 
 
+def test_threads_of_one_id_are_made_and_deleted_from_several_processes(tmp_path: Path) -> None:
+    url = f"file:{tmp_path / 'store'}"
+    with sync.Perdure.open(url) as store:
+        store.setup()
+        with running(MAKER, url, 400) as one, running(MAKER, url, 400) as other:
+            while one.poll() is None or other.poll() is None:
+                assert len(store.threads()) <= 1
+        assert (one.returncode, other.returncode) == (0, 0)
+        assert store.threads() == []
+
+
 REWRITER = """
 import sys
 from perdure.storage.file.disk import RealDisk

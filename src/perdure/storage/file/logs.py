@@ -37,6 +37,7 @@ _REMEMBERED = 16_384  # lines of logs that are kept in memory, about 2 KB each
 _LONG = 2048  # … and of one log, before those that are behind its landmark go
 _LINE = msgspec.json.Decoder(Line)
 _GLANCE = 4096
+_ATTEMPTS = 5
 
 
 class Logs:
@@ -81,8 +82,6 @@ class Logs:
     @contextmanager
     def writing(self, folder: str, create: bool = False) -> Generator[Log | None]:
         """Hold a log alone; None when there is no such thread. With `create`, it may be one without any line yet."""
-        if create:
-            files.make_folder(self.disk, folder)
         log = self._opened(folder, write=True, create=create)
         with self._held(log):
             yield log if log and (create or not log.index.is_empty) else None
@@ -198,12 +197,16 @@ class Logs:
         """Make a log that is not there, if nothing says that it was; False when it shall not be made."""
         if not self._is_absent(folder):
             return True
-        file = self.disk.open(join(folder, LOG), write=True, create=True) if create else None
-        if file is not None:
-            file.close()
-        elif create:
-            raise StorageUnavailableError(folder, "the folder is gone")
+        if create:
+            self._make(folder)
         return create
+
+    def _make(self, folder: str) -> None:
+        for _ in range(_ATTEMPTS):  # a thread that somebody else made meanwhile may be deleted with the folder
+            with suppress(StorageUnavailableError):
+                files.make_folder(self.disk, folder)
+                return files.opened(self.disk, join(folder, LOG)).close()
+        raise StorageUnavailableError(folder, "the folder is gone")
 
     def _is_absent(self, folder: str) -> bool:
         """Whether nothing says that there was a log; False when somebody makes or deletes the thread at this moment.
