@@ -182,7 +182,8 @@ SEARCHES = (
 STATE_PATHS: tuple[Any, ...] = (
     "", ".", "..", "a..b", ".a", "a.", "a.b.c.d.e.f", ".".join("a" * 99), ".".join("a" * 100),
     ".".join("a" * 100_000), "a[0]",
-    "a[", "a]", "list.0", "list.-1", "list.99999999999999999999", "list.1e3", "list.x", "text.0", "text.upper",
+    "a[", "a]", "list.0", "list.-1", "list.99999999999999999999", "list.1e3", "list.x", f"list.{'9' * 5000}",
+    "text.0", "text.upper",
     "number.real",
     "__class__", "__class__.__init__.__globals__", "__dict__.x", "v.__len__", "keys", "items", "\0", "a.\0", "\ud800",
     "a.\udfff",

@@ -13,12 +13,13 @@ from msgspec import Raw
 from perdure.core import steps
 from perdure.core.codec import encode
 from perdure.core.document import Document, Edit, Opened, Placed, opened
-from perdure.core.errors import InvalidInputError, InvalidPathError
+from perdure.core.errors import InvalidInputError, InvalidPathError, short_repr
 from perdure.core.ops import Append, Delete, Op, Ops, Set, Splice, Truncate
 from perdure.core.steps import Path, Step, show
 
 _NIL = b"\xc0"
 _EMPTY_DICT = Raw(b"\x80")
+_INDEX_DIGITS = 18  # of the longest index; Python refuses to read an int of 5,000
 
 
 class Change:
@@ -208,21 +209,25 @@ class _Placer:
         step, inside = path[len(found)], _inside(node)
         if inside is None or type(inside) is dict:
             if not isinstance(step, str):
-                raise InvalidPathError(_text(path), f"has the index {step} where the state has no list")
+                raise InvalidPathError(_text(path), f"has the index {short_repr(step)} where the state has no list")
             if type(node) is Opened and step not in node.fields:
                 raise InvalidPathError(_text(path), f"is not a field of the {node.tag} there")
             return step
         if type(inside) is not list:
             raise InvalidPathError(_text(path), f"cannot be reached: {_text(found) or 'the state'} is not a container")
-        index = int(step) if isinstance(step, str) and step.isascii() and step.isdigit() else step
+        index = int(step) if isinstance(step, str) and _is_index(step) else step
         if not isinstance(index, int) or not 0 <= index < len(inside):
-            raise InvalidPathError(_text(path), f"has no index of a list of {len(inside)}: {step!r}")
+            raise InvalidPathError(_text(path), f"has no index of a list of {len(inside)}: {short_repr(step)}")
         return index
 
 
 def _is_none(root: Any) -> bool:
     """Whether there is no state yet, or a rewind went back to before there was one, which is kept as nothing."""
     return root is None or (type(root) is Raw and bytes(root) == _NIL)
+
+
+def _is_index(text: str) -> bool:
+    return len(text) <= _INDEX_DIGITS and text.isascii() and text.isdigit()
 
 
 def _inside(node: Any) -> Any:
