@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from perdure.core.codec import CannotDecode, decode
+from perdure.core.codec import decode
 from tests.checkpoints.places import PLACES
 from tests.hostile.canary import Canary
 from tests.hostile.catalogue import CANARY, CODE, Hostile, register
@@ -119,7 +119,7 @@ async def _decode(judge: Judge, canary: Canary, kind: str, chosen: Sequence[Host
         async def work(data: bytes = each.value) -> object:
             return decode(data)
 
-        await judge.call(str(each), work, CannotDecode)
+        await judge.call(str(each), work)
 
 
 async def _import(judge: Judge, canary: Canary, kind: str, chosen: Sequence[Hostile], folder: Path) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 from redis import Redis
 
 from perdure.app.store import parts_of
+from perdure.core.digest import digest_of
+from perdure.storage.contract import INCARNATION
 from perdure.testing.servers import require, shared_redis
 from tests.checkpoints.places import PLACES, opened
 from tests.hostile.canary import Canary
@@ -102,9 +104,9 @@ async def _play(judge: Judge, canary: Canary, kind: str, chosen: Sequence[Hostil
     (folder / "redis").mkdir()
     with Redis.from_url(require(shared_redis).url) as raw:
         async with playing(PLACES[kind](folder / "redis"), "async", folder, canary) as scene:
-            own = await parts_of(scene.store).storage.keep(
-                "hot.id", b""
-            )  # the keys of this store: others use Redis too
+            storage = parts_of(scene.store).storage
+            parts = [await storage.keep(name, b"") for name in ("hot.id", INCARNATION)]
+            own = digest_of(b"".join(parts))[: len(parts[0])]  # the keys of this store: others use Redis too
             for each in chosen:
                 await _spoil(judge, scene, each, raw, f"perdure:{own.hex()}:*")
 

@@ -78,15 +78,12 @@ ROWS: dict[str, str] = {
     "a schema that is none": "UPDATE perdure_meta SET value = 'x' WHERE name = 'schema'",
     "a view for a table": _all("ALTER TABLE perdure_thread RENAME TO t2",
     "CREATE VIEW perdure_thread AS SELECT * FROM t2"),
-    "a trigger": (
-        "CREATE TRIGGER evil AFTER UPDATE ON perdure_thread BEGIN UPDATE perdure_entry SET payload = 'x'; END"
-    ),
-}  # fmt: skip
-# Whoever may write to the database can still do this; a test waits for the day when they cannot.
-UNDEFENDED: dict[str, str] = {
     "alice's thread, renamed": _all(
         "DELETE FROM perdure_thread WHERE user_id = 'mallory'",
         "UPDATE perdure_thread SET user_id = 'mallory' WHERE user_id = 'alice'",
+    ),
+    "a trigger": (
+        "CREATE TRIGGER evil AFTER UPDATE ON perdure_thread BEGIN UPDATE perdure_entry SET payload = 'x'; END"
     ),
 }  # fmt: skip
 register("rows", ROWS)

@@ -175,4 +175,4 @@ class Running:
 
 def held_thread(thread: Thread | str) -> Any:
     """The thread inside a handle of this face."""
-    return thread if isinstance(thread, str) else thread._thread  # pyright: ignore[reportPrivateUsage]
+    return getattr(thread, "_thread", thread)  # what is neither is refused where a thread is looked for
