@@ -79,6 +79,8 @@ class RunParts:
         query = ThreadQuery(namespace=namespace, user=user, agent=agent, limit=_PAGE)
         while len(found) < limit and (rows := await self.runtime.storage.threads(query)):
             for row in rows:
+                if len(found) == limit:
+                    break  # a log is opened for each thread
                 with self.runtime.engine.damage_log.skip(row):
                     current = await self.runtime.standing.newest(row) if row.run else None
                     if current is not None and (since is None or current.micros >= since):
@@ -88,7 +90,7 @@ class RunParts:
             # Larger ones as it goes on: each page of a minute sorts all threads that changed in it.
             more = min(query.limit * 4, _LARGEST)
             query = msgspec.structs.replace(query, limit=more, before=(last.updated, last.uid))
-        return found[:limit]
+        return found
 
     async def stalled(self, namespace: str, user: str | None, after: float, shown: Any) -> list[RunInfo]:
         """Runs whose log did not grow for so many seconds although somebody holds them."""
