@@ -16,8 +16,8 @@ PerdureError
 │   ├── UnknownTypeError         stored data has a type this process has not registered
 │   └── ValueTooLargeError       a value has more bytes or nodes than may be stored and decoded; the limit is named
 ├── NotFoundError                no such thread, version or checkpoint (or it belongs to another user)
-├── QuarantinedError             an imported thread runs nothing, and no decision counts, until somebody trusts it
-├── ExportUnsignedError          a file is not signed with a key of this store, so that it cannot be trusted at once
+├── QuarantinedError             a quarantined thread runs nothing, and no decision counts, until somebody trusts it
+├── ExportUnsignedError          an import with trust=True of a file that no key of this store signed
 ├── NotAllowedError              this person may not decide about this pause; those who may are named
 ├── AmbiguousThreadError         several users have a thread of this id, and ANY_USER was asked for; name one
 ├── ConflictError                somebody else was there first; nothing was written
@@ -47,12 +47,12 @@ PerdureError
 ├── LinkError                    a signed link cannot be followed; nothing was decided
 │   ├── LinkInvalidError         it was changed or cut off on its way, or made with another key
 │   └── LinkExpiredError         its time is over
-├── WebhookSignatureError        a delivery to a webhook is not ours, or not a new one; believe nothing of it
+├── WebhookSignatureError        a delivery to a webhook is not from Perdure, or not new; ignore it
 ├── DamagedError                 stored bytes fail their check; nothing of them was believed
 │   ├── EntryDamagedError        an entry of a log
 │   ├── CheckpointDamagedError   a point that was asked for; the newest intact one is named
 │   ├── BlobDamagedError         a large value kept apart
-│   ├── ValueDamagedError        a stored value that cannot be decoded, where it is not known what it is part of
+│   ├── ValueDamagedError        a stored value that cannot be decoded; what it is part of is unknown
 │   ├── ExportDamagedError       a file that should be an export; the place in it is named, nothing was imported
 │   └── StorageDamagedError      the file or database itself
 ├── StorageError                 the storage could not do it; the write is not acknowledged
@@ -283,11 +283,11 @@ class ThreadExistsError(ConflictError):
 
 
 class QuarantinedError(PerdureError):
-    """An imported thread that nobody has trusted was asked to run something, or a decision was made about it."""
+    """A run, a signal or a decision was refused, because the thread is quarantined until somebody trusts it."""
 
     def __init__(self, thread_id: str) -> None:
         super().__init__(
-            f"thread {thread_id!r} was imported and is quarantined: it runs nothing and its decisions do not count. "
+            f"thread {thread_id!r} is quarantined: it runs nothing and its decisions do not count. "
             f"`perdure trust URL {thread_id}` or store.trust({thread_id!r}, by=…, dry_run=True) shows what trusting it "
             "would set going"
         )
@@ -295,7 +295,7 @@ class QuarantinedError(PerdureError):
 
 
 class ExportUnsignedError(PerdureError):
-    """A file was to be trusted as it is imported, and no key of this store signed it; nothing was imported."""
+    """An import with `trust=True` needs a file that a key of this store signed; nothing was imported."""
 
     def __init__(self, path: str, key: str) -> None:
         signed = f"is signed with key {key}, which this store does not have" if key else "is not signed"
