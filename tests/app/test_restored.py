@@ -99,3 +99,18 @@ def test_the_command_line_tells_what_waits(tmp_path: Path) -> None:
     with sync.Perdure.open(url) as store:
         store.handler("work")(lambda run: 1)
         assert store.recover() == []
+
+
+def test_a_preview_of_a_restored_thread_says_what_would_still_happen(tmp_path: Path) -> None:
+    with sync.Perdure.open(f"sqlite:///{tmp_path}/agents.db") as store:
+        store.handler("asks")(lambda run: run.pause("go", ask="Go on?").approved)
+        store.start("asks", thread="t")
+        store.recover()
+        store.restored(by="ann")
+        told = str(store.trust("t", by="ann", dry_run=True))
+        assert "when a backup was restored" in told
+        assert "no timer" in told
+        assert "would be asked: " in told
+        assert "quarantined: a backup was restored" in str(store.why("t"))
+        store.cancel("t")
+        assert "would be asked: " not in str(store.trust("t", by="ann", dry_run=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import MAXYEAR, datetime
 from typing import Any
 
 import msgspec
@@ -118,6 +118,7 @@ class _Reader:
         self._tools: dict[bytes, tuple[str, ToolToVerify]] = {}  # with the run they belong to
         self._asked: dict[str, tuple[int, Opened]] = {}
         self._all_asked: dict[str, Opened] = {}
+        self._over: set[str] = set()
         self.decisions: list[RecordedDecision] = []
 
     def read(self, entry: Entry) -> None:
@@ -127,7 +128,9 @@ class _Reader:
             started = told(self._thread, entry, decode_started)
             self._runs[started.run] = entry.version, started
         elif kind in _ENDS:
-            self._runs.pop(told(self._thread, entry, decode_ended).run, None)
+            run = told(self._thread, entry, decode_ended).run
+            self._runs.pop(run, None)
+            self._over.add(run)
         elif kind is EntryKind.TOOL_STARTED:
             self._read_intent(entry)
         elif kind is EntryKind.TOOL_FINISHED:
@@ -151,13 +154,14 @@ class _Reader:
         ]  # fmt: skip
 
     def open_questions(self) -> list[OpenQuestion]:
-        """The questions without a decision, oldest first."""
+        """The questions without a decision, oldest first; those of runs that are over are asked no more."""
         return [
             OpenQuestion(
                 pause=self._id_here(pause, version, opened), name=opened.name, ask=opened.ask,
                 args=decode_known(bytes(opened.args)), deadline=_time(opened.deadline or None), version=version,
             )
             for pause, (version, opened) in self._asked.items()
+            if opened.call.run not in self._over
         ]  # fmt: skip
 
     def _id_here(self, pause: str, version: int, opened: Opened) -> str:
@@ -209,11 +213,16 @@ def _standing(found: TrustPreview) -> str:
     if found.quarantined_at is None:
         return "trusted"
     since = found.quarantined_at.strftime("%Y-%m-%d %H:%M:%SZ")
-    return f"quarantined since {since}, from file {found.origin or 'unknown'} up to version {found.origin_version}"
+    if found.origin is None:
+        return f"quarantined since {since}, when a backup was restored"
+    return f"quarantined since {since}, from file {found.origin} up to version {found.origin_version}"
 
 
 def _timer(found: TrustPreview) -> str:
-    return "no timer" if found.wake_at is None else f"due at {found.wake_at.strftime('%Y-%m-%d %H:%M:%SZ')}"
+    at = found.wake_at
+    if at is None or at.year == MAXYEAR:  # a question that nobody was told of has a timer in that year
+        return "no timer"
+    return f"due at {at.strftime('%Y-%m-%d %H:%M:%SZ')}"
 
 
 def _decision(each: RecordedDecision) -> str:

@@ -168,7 +168,8 @@ def _next(thread: str, info: RunInfo, pauses: list[str], has_before_error: bool)
 
 def _lines(why: Why) -> list[str]:
     run = why.run
-    quarantine = [f"  quarantined: imported from file {why.origin}; nothing of it goes on until somebody trusts it"]
+    since = "a backup was restored" if why.origin is None else f"imported from file {why.origin}"
+    quarantine = [f"  quarantined: {since}; nothing of it goes on until somebody trusts it"]
     if run is None:
         lines = [f"thread {shown(why.thread)}: no run yet"]
         if why.quarantined:
