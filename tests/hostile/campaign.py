@@ -30,7 +30,9 @@ ANYWHERE = "anywhere"  # what needs a storage of its own, or none: files, settin
 BACKENDS = (*PLACES, "sqlite sync", "postgres sync", ANYWHERE)
 _EVERY_TEST = 9  # inputs of which `make test` tries one
 _CHECKED_AFTER = 25  # inputs: alice's data is compared
-_MORE = ("links", "settings", "receivers", "redis_values", "rows", "files")  # each adds its inputs and a trial
+_MORE = (  # each adds its inputs and a trial
+    "links", "settings", "receivers", "redis_values", "rows", "files", "arrivals", "terminal",
+)  # fmt: skip
 
 
 def every_of_tests() -> int:

@@ -35,6 +35,7 @@ def test_there_are_hundreds_of_inputs_of_every_category() -> None:
     assert {each.category for each in inputs} == {
         "injection", "ids", "types", "refs", "searches", "paths", "filters", "yaml", "discovered settings", "links",
         "webhooks", "redis", "rows", "deserialisation", "imports",
+        "bombs", "broken values", "forged exports", "terminal",
     }  # fmt: skip
 
 

@@ -184,6 +184,7 @@ class _Loader:
         self._memory = MemoryStorage()
         self._keys: dict[str, ThreadKey] = {}  # by uid as in the file
         self._taken: set[ThreadKey] = set()
+        self._parents = set[str]()  # uids of the parents that threads so far name
         self._ids: dict[str, str] = {}
         self._uids: dict[str, str] = {}
 
@@ -208,10 +209,13 @@ class _Loader:
     def _put(self, copy: ThreadCopy, key: ThreadKey) -> None:
         row = copy.row
         parent = self._keys.get(row.parent_uid or "")
-        if row.uid in self._keys or key in self._taken or (copy.after and parent is None):
+        is_late = row.uid in self._parents  # parents come first; otherwise two threads could be each other's
+        if row.uid in self._keys or key in self._taken or (copy.after and parent is None) or is_late:
             raise NotAnExport(f"thread {row.key.id!r}", "stands where it does not belong")
         self._keys[row.uid], self._uids[row.uid] = key, _uid(row, key)
         self._taken.add(key)
+        if row.parent_uid is not None:
+            self._parents.add(row.parent_uid)
         line = msgspec.structs.replace(
             row, key=key, uid=self._uids[row.uid], parent_uid=self._uids.get(row.parent_uid or "", row.parent_uid)
         )

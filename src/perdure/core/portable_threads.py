@@ -214,6 +214,8 @@ def _is_consistent(copy: ThreadCopy) -> bool:
     expected = changed[-1] if changed else row.state_version if copy.after else 0
     rides = all(copy.after < mark.entry <= row.head and 0 <= mark.version <= mark.entry for mark in copy.checkpoints)
     ends = copy.after == 0 or (copy.after == row.parent_version and row.parent_uid is not None)
+    if row.parent_uid == row.uid:  # whoever followed its history would never come to an end
+        return False
     return rides and ends and row.state_version == expected and 0 <= row.parent_version <= row.head
 
 
