@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -53,6 +53,21 @@ async def test_a_thread_is_named_tagged_and_renamed(face: Face) -> None:
     await face.put_thread(ALICE, info("t", "Rain", metadata={**about, "tags": ["rain"]}))
     again = await face.get_thread(ALICE)
     assert (again.thread_name, again.tags, again.status, again.run_id) == ("Rain", ("rain",), "archived", None)
+
+
+async def test_a_given_time_counts_until_something_is_newer(face: Face) -> None:
+    given = datetime(2024, 3, 1, 12, tzinfo=UTC)
+    await face.put_thread(ALICE, info("t", "Weather", updated_at=given))
+    assert (await face.get_thread(ALICE)).updated_at == given
+    await face.put_thread(ALICE, info("t", "Weather", updated_at="2024-03-02T12:00:00"))
+    found = await face.get_thread(ALICE)
+    assert (found.updated_at, found.metadata) == (datetime(2024, 3, 2, 12, tzinfo=UTC), {})
+    await face.put_thread(ALICE, found)
+    assert (await face.get_thread(ALICE)).updated_at == found.updated_at
+    await face.put_thread(ALICE, info("t", "Rain"))
+    assert (await face.get_thread(ALICE)).updated_at > given.replace(year=2025)
+    with pytest.raises(InvalidInputError, match="updated_at"):
+        await face.put_thread(ALICE, info("t", "Weather", updated_at="yesterday"))
 
 
 async def test_threads_are_found_by_what_is_known_of_them(face: Face) -> None:

@@ -109,3 +109,10 @@ def test_agents_do_not_share_their_fields() -> None:
     one.collected_fields["x"] = 1
     assert (other.collected_fields, other.history, list(other.required_fields)) == ({}, [], [])
     assert repr(one) == "StandardAgent(agent_id='a', user_id='', status='INITIALIZING')"
+
+
+def test_an_agent_without_an_id_gets_one_of_its_own() -> None:
+    first, second = StandardAgent(user_id="ann"), StandardAgent(user_id="ann")
+    assert first.agent_id
+    assert second.agent_id not in ("", first.agent_id)
+    assert (first.user_id, StandardAgent("a", "ann").agent_id) == ("ann", "a")

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+import perdure
 from perdure.app.store import parts_of
 from perdure.core.approvals import Approvals
-from perdure.core.errors import NotAllowedError, ToolDeniedError
+from perdure.core.errors import InvalidInputError, NotAllowedError, ToolDeniedError
 from tests.runtime.scenes import Jobs, block, clock, dies, jobs, kinds, store
 
 __all__ = ["clock", "jobs", "store"]
@@ -192,3 +193,23 @@ async def test_a_tool_that_takes_other_arguments_by_now_does_not_run(store: Any,
     with pytest.raises(PauseChangedError, match="'region' is a required property"):
         await block(store, code(upgraded))
     assert jobs.ran == []
+
+
+def test_a_prompt_with_a_place_that_no_argument_fills_is_refused() -> None:
+    def shell(command: str) -> str:
+        return command
+
+    for prompt in ("Execute: {comand}?", "{command} by {args.who}"):
+        with pytest.raises(InvalidInputError, match=r"none of its arguments .command."):
+            perdure.tool(approval_prompt=prompt)(shell)
+    for prompt in ("Execute: {command}?", "{command.0} and {{comand}}", "Go on?"):
+        perdure.tool(approval_prompt=prompt)(shell)
+
+
+async def test_a_prompt_of_a_call_with_such_a_place_asks_nobody(store: Any, jobs: Jobs) -> None:
+    async def shell(command: str) -> str:
+        return await jobs.job(command)()
+
+    with pytest.raises(InvalidInputError, match="comand"):
+        await block(store, lambda run: run.options(approval_prompt="Run {comand}?").tool("shell", shell, command="ls"))
+    assert (await store.pauses(), jobs.ran) == ([], [])

@@ -90,6 +90,8 @@ class Thread(Running):
     ) -> Checkpoint:
         """Make `state` the state of the thread, with a checkpoint. What is stored is the change.
 
+        `None` is a state too, and `load` returns it.
+
         With `after`, a ref, the state builds on that point: what came since is left behind, as by a rewind.
         `messages` are added to the conversation in the same write, as by `add_messages`; faces may add entries.
         """

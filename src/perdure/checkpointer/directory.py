@@ -28,9 +28,10 @@ class Directory(Calls):
         if str(thread_info.thread_id) != place.thread_id:
             raise InvalidInputError(f"the thread info is of {thread_info.thread_id!r}, the config {place.thread_id!r}")
         thread = await self._whose(config, thread_info.user_id)
+        found = await parts_of(self.store).storage.thread(await key_of(thread))
         await thread.change(
             name=thread_info.thread_name, tags=thread_info.tags, status=thread_info.status,
-            metadata=kept_metadata(thread_info),
+            metadata=kept_metadata(thread_info, 1 + (found.head if found else 0)),
         )  # fmt: skip
 
     async def _whose(self, config: Config, told: str | int | None) -> Thread:

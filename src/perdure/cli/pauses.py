@@ -24,6 +24,7 @@ from perdure.core.errors import InvalidAnswerError
 from perdure.core.identity import ANY_USER
 from perdure.core.printable import printable
 from perdure.core.retention_words import shown
+from perdure.core.threads import ThreadRow
 from perdure.core.times import to_datetime
 from perdure.runtime.decisions import Decision, Pause
 from perdure.sync import Perdure
@@ -104,11 +105,11 @@ def decide(
         row = driven(store, line_of(inner(store), pause))
         user = parts_of(inner(store)).users.shown(row.key.user)
     whose = None if user is None else str(user)
-    resume = at.hint("resume", url, row.key.id, user=whose, options={"--handlers": "MODULE"}) if row.agent else None
+    resume = at.hint("resume", url, row.key.id, user=whose, options={"--handlers": "MODULE"})
     if output == "json":
         write_json(data(done, "args", "answer"))
     else:
-        write(_told(done, resume))
+        write(_told(done, _goes_on(row, resume)))
 
 
 def now() -> datetime:
@@ -212,10 +213,18 @@ def _expected(pause: Pause) -> str:
     return f"a form with {', '.join(fields)}" if fields else f"JSON that fits {whole(pause.schema)}"
 
 
-def _told(done: Decision, resume: str | None) -> str:
+def _goes_on(row: ThreadRow, resume: str) -> str:
+    """How what asked goes on: a run of an agent, a run of a block, or a graph, of which there is no run."""
+    if not row.run:
+        return f"the program that has the graph goes on: saver.resume({row.key.id!r})"
+    if row.agent:
+        return f"a worker goes on with the run at once; without one: {resume}"
+    return "the run goes on when its block is entered again"
+
+
+def _told(done: Decision, goes_on: str) -> str:
     word = "approved" if done.approved else "denied"
     lines: list[Any] = [f"{word:<18} {done.pause}, by {shown(done.by)}"]
     lines += _arguments(done.args) if done.approved else []
     lines += [f"answer             {whole(done.answer)}"] if done.answer is not None else []
-    by_worker = f"a worker goes on with the run at once; without one: {resume}"
-    return "\n".join([*lines, by_worker if resume else "the run goes on when its block is entered again"])
+    return "\n".join([*lines, goes_on])

@@ -42,6 +42,11 @@ def filled(template: str, values: Mapping[str, Any], *, longest: int | None = No
     return _PLACE.sub(put, template)
 
 
+def names_in(template: str) -> set[str]:
+    """The first names of its places: what has to be among the values."""
+    return {found[1].split(".")[0] for found in _PLACE.finditer(template) if found[1] is not None}
+
+
 def spoken(value: Any) -> str:
     """A value as a person reads it, whatever it is: text as it is, times in ISO form, the rest as JSON."""
     if isinstance(value, str):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from perdure.app.clock import SystemRandomness
 from perdure.core.errors import InvalidInputError
 from perdure.core.message import Message
 from perdure.flowagent.binding import binding_of
@@ -28,7 +29,8 @@ class StandardAgent:
 
     `status` is text and may be set to any; a status of your own needs its hook, `on_` and the status in lower case.
     Everything the agent holds is saved with it, and an attribute that is no data, such as a connection, is left out:
-    a restored agent is made without `__init__`, so make it again in `on_restored`.
+    a restored agent is made without `__init__`, so make it again in `on_restored`. Without an `agent_id` the agent gets
+    a new one.
     """
 
     required_fields: Sequence[Any] = ()  # names, or dicts with a name; a class may set its own
@@ -36,7 +38,7 @@ class StandardAgent:
 
     def __init__(
         self,
-        agent_id: str,
+        agent_id: str | None = None,
         user_id: str = "",
         *,
         status: str = INITIALIZING,
@@ -45,7 +47,7 @@ class StandardAgent:
         context_summary: str = "",
         checkpoint_manager: CheckpointManager | None = None,
     ) -> None:
-        self.agent_id = agent_id
+        self.agent_id = SystemRandomness.bytes(16).hex() if agent_id is None else agent_id
         self.user_id = user_id
         self._status = _text(status)
         self.required_fields = list(type(self).required_fields if required_fields is None else required_fields)

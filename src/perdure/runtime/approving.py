@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 from perdure.core.approval import needs_approval
 from perdure.core.calls import Call, key_digest
-from perdure.core.errors import PauseChangedError, ToolDeniedError
+from perdure.core.errors import InvalidInputError, PauseChangedError, ToolDeniedError
 from perdure.core.json_schema import mismatch
 from perdure.core.plain import LEAVES
-from perdure.core.templates import filled
+from perdure.core.templates import filled, names_in
 from perdure.runtime.pausing import Question, answered, ask, standing
 from perdure.runtime.scope import Scope
 
@@ -71,11 +72,29 @@ def _place(run: Run, scope: Scope, call: Call, name: str) -> tuple[Scope, Call]:
 def _asks(run: Run, options: Options, asked: Asked) -> Question:
     asked = asked._replace(named={**_defaults(asked), **asked.named})
     prompt = options.approval_prompt
+    if prompt is not None:
+        check_prompt(prompt, asked.fn, asked.named, asked.name)
     text = f"Run {asked.name}?" if prompt is None else filled(prompt, asked.named, longest=_MOST)
     latest = run.runtime.patience(run.runtime.clock.now())
     return Question(
         asked.name, text, _shown(asked), who=options.who, deadline=latest, shape="" if asked.args else options.shape
     )
+
+
+def check_prompt(prompt: str, fn: Any, given: Collection[str], name: str) -> None:
+    """Raise `InvalidInputError` for a place that no argument fills: whoever approves would read `{comand}`."""
+    try:
+        parameters = signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        return
+    if any(each.kind is Parameter.VAR_KEYWORD for each in parameters):
+        return
+    names = {each.name for each in parameters}
+    if unknown := sorted(names_in(prompt) - names - set(given)):
+        raise InvalidInputError(
+            f"tool {name!r}: approval_prompt has {{{unknown[0]}}}, which is none of its arguments "
+            f"({', '.join(sorted(names)) or 'it has none'}); write {{{{{unknown[0]}}}}} for the text itself"
+        )
 
 
 def _defaults(asked: Asked) -> dict[str, Any]:

@@ -66,11 +66,7 @@ async def explain(runtime: Runtime, row: ThreadRow, user: Any) -> Why:
     """Read the log of the newest run."""
     current = await runtime.standing.newest(row)
     if current is None:
-        named = _named(row, user)
-        next_ = _trust(named) if row.is_quarantined else [f"store.thread({named}).history()"]
-        return Why(
-            thread=row.key.id, run=None, next=next_, quarantined=row.is_quarantined, origin=row.origin
-        )  # fmt: skip
+        return await _without_a_run(runtime, row, user)
     entries = await runtime.storage.entries(row.key, after=current.version, kinds=_KINDS)
     failed = _failure(row.key.id, entries)
     error = await runtime.standing.failure(row) if row.status in (FAILED, DEAD) else ""
@@ -81,10 +77,29 @@ async def explain(runtime: Runtime, row: ThreadRow, user: Any) -> Why:
     return Why(
         thread=row.key.id, run=info, failed=failed[1] if failed else "", failed_at=failed[0] if failed else None,
         last_good=_before(entries, failed, current), effects=effects, steps=finished,
-        questions=[f"{pause.id}: {pause.ask}{_untold(pause)}" for pause in pauses],
+        questions=_questions(pauses),
         next=_next(_named(row, user), info, [pause.id for pause in pauses], await _before_error(runtime, row)),
         quarantined=row.is_quarantined, origin=row.origin,
     )  # fmt: skip
+
+
+async def _without_a_run(runtime: Runtime, row: ThreadRow, user: Any) -> Why:
+    """Of a thread whose questions, if any, come from outside: an interrupt of a LangGraph graph is no run."""
+    named, pauses = _named(row, user), await Answers(runtime).of(row, user)
+    next_ = _decide(user, [pause.id for pause in pauses]) or [f"store.thread({named}).history()"]
+    return Why(
+        thread=row.key.id, run=None, questions=_questions(pauses), next=_trust(named) if row.is_quarantined else next_,
+        quarantined=row.is_quarantined, origin=row.origin,
+    )  # fmt: skip
+
+
+def _questions(pauses: list[Pause]) -> list[str]:
+    return [f"{pause.id}: {pause.ask}{_untold(pause)}" for pause in pauses]
+
+
+def _decide(user: Any, pauses: list[str]) -> list[str]:
+    whose = "" if user is None else f", user={user!r}"
+    return [f'store.decide("{pause}", approved=True, by="you"{whose})' for pause in pauses]
 
 
 def _failure(thread_id: str, entries: list[Entry]) -> tuple[int, str] | None:
@@ -156,8 +171,7 @@ def _next(thread: str, info: RunInfo, pauses: list[str], has_before_error: bool)
     if info.status == DECIDED:  # and nobody went on with it yet
         return [again]
     if info.status == PAUSED:
-        whose = "" if info.user is None else f", user={info.user!r}"
-        return [f'store.decide("{pause}", approved=True, by="you"{whose})' for pause in pauses]
+        return _decide(info.user, pauses)
     if info.status in (FINISHED, CANCELLED):
         return []
     if info.status in (INTERRUPTED, FAILED, DEAD):
@@ -171,10 +185,10 @@ def _lines(why: Why) -> list[str]:
     since = "a backup was restored" if why.origin is None else f"imported from file {why.origin}"
     quarantine = [f"  quarantined: {since}; nothing of it goes on until somebody trusts it"]
     if run is None:
-        lines = [f"thread {shown(why.thread)}: no run yet"]
-        if why.quarantined:
-            lines += [*quarantine, *(f"  next: {each}" for each in why.next)]
-        return lines
+        lines = [f"thread {shown(why.thread)}: {'waits for a decision' if why.questions else 'no run yet'}"]
+        lines += quarantine if why.quarantined else []
+        lines += [f"  asked: {printable(question)}" for question in why.questions]
+        return lines + ([f"  next: {each}" for each in why.next] if why.quarantined or why.questions else [])
     agent = "a block of code" if run.agent is None else shown(run.agent)
     lines = [f"thread {shown(why.thread)}: run {run.id} of {agent} is {run.status}"]
     lines += quarantine if why.quarantined else []

@@ -14,6 +14,7 @@ from langgraph.types import interrupt
 
 from perdure import Perdure, sync
 from perdure.adapters.langgraph import PerdureSaver
+from perdure.cli.pauses import decide
 from perdure.webhooks import Webhook, verify
 from tests.runtime.receiver import OK, Receiver, receiving
 
@@ -107,3 +108,19 @@ def test_an_interrupt_on_a_store_of_a_loop_that_is_not_there_waits_for_who_serve
         asyncio.run(store.recover())
         (pause,) = asyncio.run(store.pauses())
         _check(receiver, pause)
+
+
+def test_what_to_do_about_an_interrupt_is_what_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{tmp_path}/s.db"
+    with PerdureSaver.open(url) as saver:
+        _graph(saver).invoke({}, HERE)
+    with sync.Perdure.open(url) as store:
+        (pause,) = store.pauses()
+        why = store.why("t")
+    assert "no run yet" not in str(why)
+    assert pause.id in str(why)
+    assert why.next == [f'store.decide("{pause.id}", approved=True, by="you")']
+    decide(url, pause.id, approve=True, by="ann")
+    told = capsys.readouterr().out
+    assert "worker" not in told
+    assert told.endswith("the program that has the graph goes on: saver.resume('t')\n")

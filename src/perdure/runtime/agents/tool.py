@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from perdure.core.errors import InvalidInputError
 from perdure.runtime.agents.model import ToolSchema
 from perdure.runtime.agents.schema import Parameters
+from perdure.runtime.approving import check_prompt
 from perdure.runtime.options import Policy, Retry, options_of
 from perdure.runtime.work import is_async
 
@@ -59,6 +60,8 @@ class Tool:
             retry=retry, timeout=timeout, repeatable=repeatable, unverified=unverified,
             require_approval=require_approval, approval_prompt=approval_prompt, who=who,
         )  # fmt: skip
+        if approval_prompt is not None:
+            check_prompt(approval_prompt, function, (), self.name)
         # Whoever decides may edit the arguments: the schema says which ones the tool takes.
         self.options = replace(options, shape=msgspec.json.encode(self.parameters.schema).decode())
 
