@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Raw
 
 from perdure.core import steps
-from perdure.core.codec import encode
+from perdure.core.codec import encode, guarded
 from perdure.core.document import Document, Edit, Opened, Placed, opened
 from perdure.core.errors import InvalidInputError, InvalidPathError, short_repr
 from perdure.core.ops import Append, Delete, Op, Ops, Set, Splice, Truncate
@@ -59,7 +59,7 @@ class Change:
 
     def _placed_quickly(self, document: Document) -> Placed | None:
         """The common case, where every parent is a dict and every list is there; None for any other."""
-        root = document.root = opened(document.root)
+        root = document.root = guarded(opened, document.root)
         if self._deletes or type(root) is not dict:
             return None
         ops: list[Op] = []
@@ -150,7 +150,7 @@ def _dict_of(root: dict[str, Any], path: Path) -> dict[str, Any] | None:
 def _opened_in(inside: dict[str, Any], step: Any) -> Any:
     child = inside.get(step)
     if type(child) is Raw:
-        child = inside[step] = opened(child)
+        child = inside[step] = guarded(opened, child)
     return child
 
 
@@ -158,7 +158,7 @@ class _Placer:
     def __init__(self, document: Document) -> None:
         self.ops: list[Op] = []
         self._made: set[Path] = set()
-        self._root = None if _is_none(document.root) else opened(document.root)
+        self._root = None if _is_none(document.root) else guarded(opened, document.root)
         if self._root is None:
             self._made.add(())
             self.ops.append(Set((), _EMPTY_DICT))
@@ -235,7 +235,7 @@ def _inside(node: Any) -> Any:
 
 
 def _open_child(inside: Any, step: Step) -> Any:
-    inside[step] = child = opened(inside[step])
+    inside[step] = child = guarded(opened, inside[step])
     return child
 
 
