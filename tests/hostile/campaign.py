@@ -28,7 +28,7 @@ from tests.hostile.trials import TRIALS
 
 ANYWHERE = "anywhere"  # what needs a storage of its own, or none: files, settings, values
 BACKENDS = (*PLACES, "sqlite sync", "postgres sync", ANYWHERE)
-_EVERY_TEST = 9  # inputs of which `make test` tries one
+_EVERY_TEST = 19  # inputs of which `make test` tries one
 _CHECKED_AFTER = 25  # inputs: alice's data is compared
 _MORE = (  # each adds its inputs and a trial
     "links", "settings", "receivers", "redis_values", "rows", "files", "arrivals", "terminal",
