@@ -25,7 +25,8 @@ async def preview_trust(parts: Parts, key: ThreadKey) -> tuple[ThreadRow, TrustP
     entries = await parts.storage.entries(key, kinds=KINDS)
     # Entries that came after the row was read do not belong to the version that is trusted.
     known = [entry for entry in entries if entry.version <= row.head]
-    return row, preview(row, parts.users.shown(key.user), known)
+    headers = await parts.storage.headers(key, at=row.head, limit=max(row.head, 1))
+    return row, preview(row, parts.users.shown(key.user), known, headers)
 
 
 async def trust(parts: Parts, key: ThreadKey, by: str, version: int | None) -> TrustPreview:

@@ -78,8 +78,9 @@ class Talk(Calls):
     @operation
     async def aanalytics(self, config: Config, *, topics: Topics | None = None) -> Analytics:
         """The messages of a thread, or without a `thread_id` of all threads of a user, in numbers."""
+        user = self._user(config)  # also refuses what is no config
         if config.get("thread_id") is None:
-            return await self.store.analytics(user=self._user(config), topics=topics)
+            return await self.store.analytics(user=user, topics=topics)
         return await self.thread(config).analytics(topics=topics)
 
     def put_messages_soon(

@@ -7,19 +7,30 @@ from datetime import MAXYEAR, datetime
 from typing import Any
 
 import msgspec
+from msgspec import Raw
 
-from perdure.core.calls import decode_failure, decode_intent, decode_outcome, shown, told
+from perdure.core.calls import (
+    decode_failure,
+    decode_intent,
+    decode_outcome,
+    failure_key,
+    intent_key,
+    result_key,
+    shown,
+    told,
+)
 from perdure.core.codec import decode_known
 from perdure.core.entries import Entry, EntryKind
-from perdure.core.pauses import Opened, decode_decided, decode_opened, pause_id
+from perdure.core.errors import EntryDamagedError
+from perdure.core.pauses import Opened, decided_key, decode_decided, decode_opened, opened_key, parts_of, pause_id
 from perdure.core.printable import printable
-from perdure.core.runs import Started, decode_ended, decode_started
+from perdure.core.runs import Started, decode_ended, decode_resumed, decode_started, end_key, input_key
 from perdure.core.threads import ThreadRow
 from perdure.core.times import MAX_MICROS, to_datetime
 
 _ENDS = (EntryKind.RUN_FINISHED, EntryKind.RUN_CANCELLED)
 KINDS = (
-    *(EntryKind.RUN_STARTED, *_ENDS),
+    *(EntryKind.RUN_STARTED, EntryKind.RUN_RESUMED, *_ENDS),
     *(EntryKind.TOOL_STARTED, EntryKind.TOOL_FINISHED, EntryKind.TOOL_FAILED),
     *(EntryKind.PAUSE_OPENED, EntryKind.PAUSE_DECIDED),
 )
@@ -95,12 +106,18 @@ class TrustPreview(msgspec.Struct, frozen=True, kw_only=True):
         return "\n".join(_lines(self))
 
 
-def preview(row: ThreadRow, user: Any, entries: Iterable[Entry]) -> TrustPreview:
-    """Read it from all entries of the kinds `KINDS`; raise `EntryDamagedError` for one that cannot be read."""
+def preview(row: ThreadRow, user: Any, entries: Iterable[Entry], headers: Iterable[Entry] = ()) -> TrustPreview:
+    """Read it from all entries of the kinds `KINDS`; raise `EntryDamagedError` for one that cannot be read.
+
+    A run finds entries by their keys, people read what they say: a file whose keys say something else than its entries
+    would show one decision and follow another. The runtime never writes such a log, so nobody can trust it.
+    """
     found = _Reader(row)
     for entry in entries:
         if entry.payload:  # one that was pruned says nothing, to a run neither
             found.read(entry)
+    for header in headers:
+        found.check_header(header)
     return TrustPreview(
         thread=row.key.id, user=user, version=row.head, quarantined_at=_time(row.quarantined_at), origin=row.origin,
         origin_version=row.origin_version, status=row.status, agent=row.agent, wake_at=_time(row.wake_at),
@@ -119,6 +136,7 @@ class _Reader:
         self._asked: dict[str, tuple[int, Opened]] = {}
         self._all_asked: dict[str, Opened] = {}
         self._over: set[str] = set()
+        self._inputs: dict[str, list[Raw]] = {}  # that a run was given anew, of all runs
         self.decisions: list[RecordedDecision] = []
 
     def read(self, entry: Entry) -> None:
@@ -126,28 +144,69 @@ class _Reader:
         kind = entry.kind
         if kind is EntryKind.RUN_STARTED:
             started = told(self._thread, entry, decode_started)
-            self._runs[started.run] = entry.version, started
+            if started.run in self._inputs:
+                raise self._forged(entry, "starts a run that was started before")
+            self._runs[started.run], self._inputs[started.run] = (entry.version, started), []
+        elif kind is EntryKind.RUN_RESUMED:
+            self._read_resumed(entry)
         elif kind in _ENDS:
             run = told(self._thread, entry, decode_ended).run
+            self._check_key(entry, end_key(run))
             self._runs.pop(run, None)
             self._over.add(run)
         elif kind is EntryKind.TOOL_STARTED:
             self._read_intent(entry)
         elif kind is EntryKind.TOOL_FINISHED:
-            self._tools.pop(told(self._thread, entry, decode_outcome).call.id, None)
+            call = told(self._thread, entry, decode_outcome).call
+            self._check_key(entry, result_key(call.id))
+            self._tools.pop(call.id, None)
         elif kind is EntryKind.TOOL_FAILED:
-            self._tools.pop(told(self._thread, entry, decode_failure).call.id, None)
+            failure = told(self._thread, entry, decode_failure)
+            self._check_key(entry, failure_key(failure.call.id, failure.attempt))
+            self._tools.pop(failure.call.id, None)
         elif kind is EntryKind.PAUSE_OPENED:
             opened = told(self._thread, entry, decode_opened)
-            self._asked[opened.pause], self._all_asked[opened.pause] = (entry.version, opened), opened
+            self._check_key(entry, opened_key(shown(opened.call.id)))
+            place = _place(opened.pause)
+            if place in self._all_asked or place != shown(opened.call.id):
+                raise self._forged(entry, "asks a question in the place of another one")
+            self._asked[place], self._all_asked[place] = (entry.version, opened), opened
         elif kind is EntryKind.PAUSE_DECIDED:
             self._read_decision(entry)
+
+    def check_header(self, header: Entry) -> None:
+        """Refuse an entry of another kind under a key by which a run looks for one of these."""
+        key = header.key
+        if key is None or header.kind in KINDS:
+            return
+        kind, _, rest = key.partition(".")
+        calls = self._all_asked.keys()
+        run = rest if kind == "e" else rest.rpartition(".")[0]
+        if (kind in ("e", "i") and run in self._inputs) or (kind in ("p", "d") and rest in calls):
+            raise self._forged(header, "stands where a run looks for something else")
+
+    def _read_resumed(self, entry: Entry) -> None:
+        resumed = told(self._thread, entry, decode_resumed)
+        given = self._inputs.get(resumed.run)
+        if given is None:
+            raise self._forged(entry, "resumes a run that was not started")
+        self._check_key(entry, input_key(resumed.run, len(given) + 1) if resumed.anew else None)
+        if resumed.anew:
+            given.append(resumed.input)
+
+    def _check_key(self, entry: Entry, key: str | None) -> None:
+        if entry.key != key:
+            raise self._forged(entry, f"stands under the key {entry.key!r}, where a run looks for something else")
+
+    def _forged(self, entry: Entry, why: str) -> EntryDamagedError:
+        return EntryDamagedError(self._thread, entry.version, f"{why}: no run wrote this, and nobody can trust it")
 
     def runs(self) -> list[RunToContinue]:
         """The runs that are not over, oldest first."""
         return [
             RunToContinue(
-                run=run, agent=started.name, key=started.key, input=decode_known(bytes(started.input)),
+                run=run, agent=started.name, key=started.key,
+                input=decode_known(bytes([started.input, *self._inputs[run]][-1])),
                 version=version, unverified=[tool for of, tool in self._tools.values() if of == run],
             )
             for run, (version, started) in self._runs.items()
@@ -157,18 +216,20 @@ class _Reader:
         """The questions without a decision, oldest first; those of runs that are over are asked no more."""
         return [
             OpenQuestion(
-                pause=self._id_here(pause, version, opened), name=opened.name, ask=opened.ask,
+                pause=self._id_here(version, opened), name=opened.name, ask=opened.ask,
                 args=decode_known(bytes(opened.args)), deadline=_time(opened.deadline or None), version=version,
             )
-            for pause, (version, opened) in self._asked.items()
+            for version, opened in self._asked.values()
             if opened.call.run not in self._over
         ]  # fmt: skip
 
-    def _id_here(self, pause: str, version: int, opened: Opened) -> str:
-        return pause_id(self._row.uid, shown(opened.call.id)) if version > self._row.parent_version else pause
+    def _id_here(self, version: int, opened: Opened) -> str:
+        own = version > self._row.parent_version
+        return pause_id(self._row.uid, shown(opened.call.id)) if own else opened.pause
 
     def _read_intent(self, entry: Entry) -> None:
         intent = told(self._thread, entry, decode_intent)
+        self._check_key(entry, intent_key(intent.call.id, intent.attempt))
         self._tools[intent.call.id] = intent.call.run, ToolToVerify(
             name=intent.call.name, args=decode_known(bytes(intent.arguments)), key=shown(intent.call.id),
             version=entry.version,
@@ -176,8 +237,10 @@ class _Reader:
 
     def _read_decision(self, entry: Entry) -> None:
         decided = told(self._thread, entry, decode_decided)
-        self._asked.pop(decided.pause, None)
-        opened = self._all_asked.get(decided.pause)
+        place = _place(decided.pause)
+        self._check_key(entry, decided_key(place))
+        self._asked.pop(place, None)
+        opened = self._all_asked.get(place)
         args = decided.args if opened is None else decided.args_of(opened)
         self.decisions.append(
             RecordedDecision(
@@ -186,6 +249,12 @@ class _Reader:
                 answer=decode_known(bytes(decided.answer)), at=to_datetime(entry.micros), version=entry.version,
             )
         )  # fmt: skip
+
+
+def _place(pause: str) -> str:
+    """The call that a pause is about."""
+    parts = parts_of(pause)
+    return parts[1] if parts else ""
 
 
 def _time(micros: int | None) -> datetime | None:
