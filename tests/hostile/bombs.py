@@ -21,7 +21,7 @@ from perdure.core.compression import pack
 from perdure.core.digest import GENESIS, digest_of, header_rest, link
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.identity import ThreadKey
-from perdure.core.ops import Set
+from perdure.core.ops import Set, Splice
 from perdure.core.payload import StateChange, encode_body
 from perdure.core.portable import Contents, Listed, Packer, first_line
 from perdure.core.portable_threads import counts_of, records_of
@@ -275,3 +275,10 @@ def crowd_of_threads(path: Path, size: int = 60_000_000) -> Path:
         row = ThreadRow(key=ThreadKey("", "", name), uid=uid, created=1, updated=1)
         records += [_encode(("thread", {"row": row})), _encode(("end", {}))]
     return forged_records(path, line, records)
+
+
+def moving(items: int, moves: int) -> ThreadCopy:
+    """A thread with a long list, and a change that moves all of it again and again."""
+    splice = Splice(("a",), 0, 0, [Raw(b"\x01")])
+    bodies = [StateChange([Set((), Raw(b"\x81\xa1a" + array(items)))]), StateChange([splice] * moves)]
+    return copy_of_bodies(list(map(encode_body, bodies)))

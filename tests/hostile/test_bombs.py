@@ -83,6 +83,15 @@ def test_a_crowd_of_items_that_are_each_small(tmp_path: Path, name: str) -> None
     assert peak < CEILING
 
 
+def test_a_list_that_is_moved_again_and_again(tmp_path: Path) -> None:
+    path = bombs.forged(tmp_path / "bomb.perdure", bombs.moving(1_000_000, 150_000))
+    assert path.stat().st_size < 1 << 20
+    said, peak = imported(path)
+    assert said.startswith("ExportDamagedError")
+    assert "moves list items" in said
+    assert peak < CEILING
+
+
 def test_one_large_value_that_is_meant_a_thousand_times(tmp_path: Path) -> None:
     body = encode("x" * 60_000_000)
     reference = b"\xc7\x20\x15" + bombs.digest_of(body)

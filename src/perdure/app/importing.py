@@ -28,12 +28,15 @@ from perdure.core.errors import (
     SchemaTooNewError,
     ValueTooLargeError,
 )
+from perdure.core.fold import change_of
 from perdure.core.identity import FROM_FILE, FromFile, ThreadKey, check_id, check_namespace, check_user
 from perdure.core.limits import DEFAULT_LIMITS, DecodeLimits
+from perdure.core.ops import moves_items
 from perdure.core.payload import WholeState, encode_body
 from perdure.core.portable import FormatTooNew, Listed, NotAnExport, Unpacker
 from perdure.core.portable_threads import copies
 from perdure.core.ports import Clock, Silence
+from perdure.core.pruning import content_of, is_blank
 from perdure.core.quarantine import Arrival
 from perdure.core.seams import within
 from perdure.core.threads import ThreadRow
@@ -184,6 +187,7 @@ class _Loader:
         self._memory = MemoryStorage()
         self._keys: dict[str, ThreadKey] = {}  # by uid as in the file
         self._taken: set[ThreadKey] = set()
+        self._moves = 0
         self._parents = set[str]()  # uids of the parents that threads so far name
         self._ids: dict[str, str] = {}
         self._uids: dict[str, str] = {}
@@ -198,6 +202,9 @@ class _Loader:
             self._ids[copy.row.uid] = copy.row.key.id
             key = self._rename(copy.row.key, is_first=not self._keys)
             with _named(copy.row.key):
+                self._moves += _moves(copy)
+                if self._moves > source.most_moves:
+                    raise NotAnExport(f"thread {copy.row.key.id!r}", "moves list items more often than such a file may")
                 self._put(copy, key)
         if found != source.contents.threads or not found:
             raise NotAnExport("the first line", "names other threads than the file has")
@@ -246,6 +253,14 @@ class _Loader:
                 weight = 0
         if weight:
             yield version
+
+
+def _moves(copy: ThreadCopy) -> int:
+    """How many of its changes move the items of a list."""
+    name = copy.row.key.id
+    ops = [change_of(name, entry).ops for entry in copy.entries if entry.changes_state and not is_blank(entry)]
+    ops += [content_of(name, record).ops for record in copy.records if not record.whole]
+    return sum(moves_items(op) for each in ops for op in each)
 
 
 def _uid(row: ThreadRow, key: ThreadKey) -> str:

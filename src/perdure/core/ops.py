@@ -56,6 +56,11 @@ Op = Set | Delete | Append | Truncate | Splice
 Ops = Sequence[Op]
 
 
+def moves_items(op: Op) -> bool:
+    """Whether it moves what comes after it in a list, which takes as long as the list is."""
+    return isinstance(op, Splice) or (isinstance(op, Delete) and bool(op.path) and isinstance(op.path[-1], int))
+
+
 def weight(op: Op) -> int:
     """About how many bytes `op` takes when stored."""
     overhead = 4

@@ -33,6 +33,7 @@ MAX_RECORD = MAX_BODY + BLOCK
 _FREE = 64 << 20  # plain bytes that no stored ones have to stand for
 _RATIO = 100  # plain bytes that each stored one may stand for beyond that
 _FREE_ITEMS = 100_000  # items of lists that no stored bytes have to stand for
+_FREE_MOVES = 5_000  # changes that move the items of a list, which may be long
 _BYTES_AN_ITEM = 8  # stored bytes for each one beyond that; an entry has 72 that cannot be packed
 _SIZES = struct.Struct(">II")
 _LENGTH = struct.Struct(">I")
@@ -172,6 +173,11 @@ class Unpacker:
     def most_items(self) -> int:
         """How many items what was read so far may stand for: each takes memory, however few bytes it is packed in."""
         return _FREE_ITEMS + self._at // _BYTES_AN_ITEM
+
+    @property
+    def most_moves(self) -> int:
+        """How many changes that move the items of a list what was read so far may stand for: each takes time."""
+        return _FREE_MOVES + self._at // _BYTES_AN_ITEM
 
     def records(self) -> Iterator[bytes]:
         """The records, in order; the export is intact once the last one was given."""
