@@ -95,7 +95,7 @@ def test_the_command_line_tells_what_waits(tmp_path: Path) -> None:
         store.handler("work")(lambda run: 1)
         store.start("work", thread="t")
     told = subprocess.run(asked, check=True, capture_output=True, text=True).stdout
-    assert "1 unfinished runs wait" in told
+    assert "1 unfinished run waits for `perdure trust`" in told
     with sync.Perdure.open(url) as store:
         store.handler("work")(lambda run: 1)
         assert store.recover() == []

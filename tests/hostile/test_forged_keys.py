@@ -15,7 +15,7 @@ from perdure.core.codec import encode
 from perdure.core.entries import EntryKind
 from perdure.core.pauses import Decided, Opened, decided_key, decode_opened
 from perdure.core.payload import encode_body
-from perdure.core.runs import Ended, Resumed, decode_started, input_key
+from perdure.core.runs import Ended, Resumed, Started, decode_started, end_key, input_key
 from perdure.core.transfer import ThreadCopy
 from perdure.errors import EntryDamagedError
 from perdure.sync import Perdure
@@ -69,9 +69,14 @@ def a_run_that_starts_twice(copy: ThreadCopy) -> ThreadCopy:
     return forge.grown(copy, forge.entry(EntryKind.RUN_STARTED, encode_body(started)))
 
 
+def a_start_under_the_key_of_an_end(copy: ThreadCopy) -> ThreadCopy:
+    body = encode_body(Started("run_other", "x", "y", _packed("z")))
+    return forge.grown(copy, forge.entry(EntryKind.RUN_STARTED, body), key=end_key(_run(copy)))
+
+
 CHANGES: list[Change] = [
     another_input, an_end_that_no_run_finds, a_second_question_of_the_same_id, a_decision_of_another_question,
-    a_decision_of_another_kind, a_run_that_starts_twice,
+    a_decision_of_another_kind, a_run_that_starts_twice, a_start_under_the_key_of_an_end,
 ]  # fmt: skip
 
 

@@ -257,10 +257,14 @@ class _Loader:
 
 def _moves(copy: ThreadCopy) -> int:
     """How many of its changes move the items of a list."""
-    name = copy.row.key.id
-    ops = [change_of(name, entry).ops for entry in copy.entries if entry.changes_state and not is_blank(entry)]
-    ops += [content_of(name, record).ops for record in copy.records if not record.whole]
-    return sum(moves_items(op) for each in ops for op in each)
+    name, count = copy.row.key.id, 0
+    for entry in copy.entries:  # one after the other: a long log would not fit into memory decoded
+        if entry.changes_state and not is_blank(entry):
+            count += sum(map(moves_items, change_of(name, entry).ops))
+    for record in copy.records:
+        if not record.whole:
+            count += sum(map(moves_items, content_of(name, record).ops))
+    return count
 
 
 def _uid(row: ThreadRow, key: ThreadKey) -> str:

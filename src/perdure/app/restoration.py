@@ -34,7 +34,9 @@ class Restoration(msgspec.Struct, frozen=True, kw_only=True):
     quarantined: list[ThreadKey]  # threads whose runs wait until somebody trusts them
 
     def __str__(self) -> str:
-        lines = [f"incarnation {self.incarnation}; {len(self.quarantined):,} unfinished runs wait: perdure trust"]
+        count = len(self.quarantined)
+        waiting = f"{count:,} unfinished run{' waits' if count == 1 else 's wait'} for `perdure trust`"
+        lines = [f"incarnation {self.incarnation}; {waiting}"]
         for key in self.quarantined:
             lines.append(f"  {shown(key.id)}{f' of {shown(key.user)}' if key.user else ''}")
         return "\n".join(lines)

@@ -28,6 +28,7 @@ from perdure.core.runs import Started, decode_ended, decode_resumed, decode_star
 from perdure.core.threads import ThreadRow
 from perdure.core.times import MAX_MICROS, to_datetime
 
+_STARTS = ("r.", "n.")  # what the keys of runs begin with (`run_key`, `next_key`)
 _ENDS = (EntryKind.RUN_FINISHED, EntryKind.RUN_CANCELLED)
 KINDS = (
     *(EntryKind.RUN_STARTED, EntryKind.RUN_RESUMED, *_ENDS),
@@ -146,6 +147,8 @@ class _Reader:
             started = told(self._thread, entry, decode_started)
             if started.run in self._inputs:
                 raise self._forged(entry, "starts a run that was started before")
+            if entry.key is not None and not entry.key.startswith(_STARTS):
+                self._check_key(entry, None)
             self._runs[started.run], self._inputs[started.run] = (entry.version, started), []
         elif kind is EntryKind.RUN_RESUMED:
             self._read_resumed(entry)
