@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from perdure.runtime.run import Run
     from perdure.runtime.why import Why
     from perdure.runtime.worker import Worker
+    from perdure.workflows.executor import WorkflowExecutor
 
 __version__ = "0.1.0"
 
@@ -129,6 +130,7 @@ _HOMES = {
     "Webhook": "perdure.core.webhooks",
     "Why": "perdure.runtime.why",
     "Worker": "perdure.runtime.worker",
+    "WorkflowExecutor": "perdure.workflows.executor",
     "durable": "perdure.runtime.durable",
     "register": "perdure.core.registry",
 }
@@ -198,6 +200,7 @@ __all__ = [
     "Webhook",
     "Why",
     "Worker",
+    "WorkflowExecutor",
     "__version__",
     "durable",
     "register",

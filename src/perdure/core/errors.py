@@ -36,6 +36,7 @@ PerdureError
 │   ├── RunFailedError           a run that was waited for failed, or is dead
 │   ├── RunCancelledError        a run that was waited for was cancelled
 │   ├── ToolDeniedError          a person did not approve a tool, or nobody did in time; it was not run
+│   ├── StepDeniedError          a person denied an approval step of a workflow, or nobody approved it in time
 │   ├── ToolMissingError         a tool that a person approved, or that may have run, is not among an agent's tools here
 │   ├── HandlerMissingError      no handler of this name is registered here
 │   ├── ModelError               a model did not answer, or with something that cannot be used
@@ -421,6 +422,18 @@ class ToolDeniedError(RunError):
         said = "" if answer is None else f": {answer}"
         super().__init__(f"{tool} was not run: {'denied by ' + by if by else 'nobody approved it in time'}{said}")
         self.tool = tool
+        self.by = by
+        self.answer = answer
+
+
+class StepDeniedError(RunError):
+    """A step of a workflow was not approved."""
+
+    def __init__(self, step: str, by: str | None, answer: object = None) -> None:
+        reason = "" if answer is None else f": {answer}"
+        who = f"denied by {by}" if by else "nobody decided in time"
+        super().__init__(f"step {step!r} was not approved: {who}{reason}")
+        self.step = step
         self.by = by
         self.answer = answer
 

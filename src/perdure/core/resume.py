@@ -56,6 +56,6 @@ def attempt_after(attempts: int, status: str, *, progressed: bool, died: bool) -
     return attempts + 1 if died or status == FAILED else max(attempts, 1)
 
 
-def wait_before(attempt: int, first: float, longest: float) -> float:
-    """How many seconds to wait after an attempt failed."""
-    return min(first * 2 ** min(attempt - 1, 30), longest)
+def wait_before(attempt: int, first: float, longest: float, backoff: float = 2.0) -> float:
+    """How many seconds to wait after an attempt failed: each wait is `backoff` times as long as the one before."""
+    return min(first * backoff ** min(attempt - 1, 30), longest)

@@ -59,6 +59,15 @@ class EngineStorage(CheckpointStorage):
         self._url, self._options = url, options
         self._reader: sync.Perdure | None = None
 
+    @property
+    def store(self) -> Perdure:
+        """The store that checkpoints are kept in; runs of workflows are kept there too."""
+        return self._store
+
+    async def keep_limits(self, newest: Checkpoint) -> None:
+        """Drop the checkpoints beyond the limits, after others than a manager saved some."""
+        await self._after_a_save(newest)
+
     async def save(self, checkpoint: Checkpoint) -> str:
         """Keep a checkpoint under the id and the time it has. Raises `KeyReusedError` when another has this id."""
         given = as_given(checkpoint)

@@ -123,6 +123,10 @@ class CheckpointManager:
             raise InvalidInputError(f"max_age_days must be a number from 0 on, not {max_age_days!r}")
         return await self.storage.delete_older_than(to_datetime(self._clock.now()) - timedelta(days=max_age_days))
 
+    async def announce(self, checkpoint: Checkpoint) -> None:
+        """Call the handlers of "checkpoint_saved" for a checkpoint that something else saved, such as a workflow."""
+        await self._tell_saved([checkpoint])
+
     async def _load(self, checkpoint_id: str, user_id: str | None) -> Checkpoint:
         one = self.storage.load(checkpoint_id) if user_id is None else self.storage.load_of(checkpoint_id, user_id)
         found = await one

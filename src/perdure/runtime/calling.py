@@ -25,7 +25,6 @@ from perdure.core.entries import EntryKind
 from perdure.core.errors import EffectUnverifiedError, InvalidInputError, UnsupportedValueError
 from perdure.core.identity import check_id
 from perdure.core.registry import register
-from perdure.core.resume import wait_before
 from perdure.core.triggers import Moment
 from perdure.runtime.approving import approved
 from perdure.runtime.failures import failure_of, told_again
@@ -206,8 +205,7 @@ class _Attempts:
             except Exception as exc:
                 if not await self._fails(exc, self.attempt - first + 1):
                     raise
-                retry = self.options.retry
-                await self.run.runtime.work.pause(wait_before(self.attempt - first + 1, retry.wait, retry.longest))
+                await self.run.runtime.work.pause(self.options.retry.wait_after(self.attempt - first + 1))
                 self.attempt += 1
             else:
                 return await self._recorded(encoded)
@@ -256,7 +254,7 @@ class _Attempts:
         retry, held = self.options.retry, self.run.journal.held
         if held.lost is not None:
             raise held.lost
-        again = tries < retry.attempts and isinstance(exc, retry.on) and not isinstance(exc, UnsupportedValueError)
+        again = tries < retry.attempts and retry.applies_to(exc) and not isinstance(exc, UnsupportedValueError)
         failure = failure_of(self.call, exc, self.attempt, again=again, settled=self._outer.settled + 1)
         entry = self.run.journal.entry(self._kinds.failed, failure)
         await self.run.journal.write([entry], key=failure_key(self._id, self.attempt))

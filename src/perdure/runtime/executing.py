@@ -18,7 +18,6 @@ from perdure.core.errors import (
     UnsupportedValueError,
 )
 from perdure.core.identity import ThreadKey
-from perdure.core.resume import wait_before
 from perdure.runtime import ending
 from perdure.runtime.opening import Wanted, begin
 from perdure.runtime.options import Retry
@@ -43,10 +42,11 @@ class Handlers:
     def names(self) -> list[str]:
         return list(self._known)
 
-    def add(self, name: str, handler: Handler, retry: Retry) -> None:
+    def add(self, name: str, handler: Handler, retry: Retry, *, replace: bool = False) -> None:
+        """Register a handler; raise `InvalidInputError` when there is another one of this name."""
         if not callable(handler):
             raise InvalidInputError(f"handler {name!r} must be a function that takes a run, not {handler!r}")
-        if name in self._known and self._known[name][0] is not handler:
+        if not replace and name in self._known and self._known[name][0] is not handler:
             raise InvalidInputError(f"there is a handler {name!r} already: {self._known[name][0]!r}")
         self._known[name] = (handler, retry)
 
@@ -119,6 +119,6 @@ class Executor:
                 await ending.cut_off(run)
             return
         attempt = 1 if run.journal.progressed else run.attempt
-        hopeless = isinstance(exc, _HOPELESS) or attempt >= retry.attempts or not isinstance(exc, retry.on)
-        again_in = None if hopeless else wait_before(attempt, retry.wait, retry.longest)
+        hopeless = isinstance(exc, _HOPELESS) or attempt >= retry.attempts or not retry.applies_to(exc)
+        again_in = None if hopeless else retry.wait_after(attempt)
         await ending.fail(run, exc, attempt, again_in=again_in)

@@ -10,6 +10,7 @@ import msgspec
 
 from perdure.core.approvers import check_who
 from perdure.core.errors import InvalidInputError
+from perdure.core.resume import wait_before
 
 Policy = Literal["ask", "tell", "fail"]
 _POLICIES = ("ask", "tell", "fail")
@@ -21,7 +22,17 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 3
     wait: float = 0.1  # seconds after the first failure
     longest: float = 30.0
-    on: tuple[type[Exception], ...] = (Exception,)
+    on: tuple[type[Exception] | str, ...] = (Exception,)  # a text is the name of a class
+    backoff: float = 2.0  # each wait is this many times as long as the one before
+
+    def applies_to(self, exc: Exception) -> bool:
+        """Whether an exception is one to try again after."""
+        kinds = tuple(each for each in self.on if not isinstance(each, str))
+        return isinstance(exc, kinds) or any(kind.__name__ in self.on for kind in type(exc).__mro__)
+
+    def wait_after(self, attempt: int) -> float:
+        """How many seconds to wait after an attempt failed."""
+        return wait_before(attempt, self.wait, self.longest, self.backoff)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

@@ -41,9 +41,12 @@ class Placed(NamedTuple):
 class Page:
     """A file that is being read, and what is wrong with it so far."""
 
-    def __init__(self, path: str, environment: Mapping[str, str], no_variables: str = "") -> None:
+    def __init__(
+        self, path: str, environment: Mapping[str, str], no_variables: str = "", *, literal: bool = False
+    ) -> None:
         self.path = path
         self.environment = environment
+        self.literal = literal  # a `${VARIABLE}` is the text itself
         self.no_variables = no_variables  # why a `${VARIABLE}` is refused here; "" where it is filled in
         self._problems: list[tuple[Place, str]] = []
 
@@ -70,13 +73,15 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def parse_page(
-    path: str, data: bytes, environment: Mapping[str, str] | None = None, *, no_variables: str = ""
-) -> tuple[Page, Placed]:
+    path: str, data: bytes, environment: Mapping[str, str] | None = None, *, no_variables: str = "",
+    literal: bool = False,
+) -> tuple[Page, Placed]:  # fmt: skip
     """Parse a file; raise `InvalidConfigError`, and `MissingExtraError` where the parser is not installed.
 
-    With `no_variables`, a reason, each `${VARIABLE}` is a mistake and nothing of the environment is read.
+    With `no_variables`, a reason, each `${VARIABLE}` is a mistake and nothing of the environment is read. With
+    `literal` it is a text like any other.
     """
-    page = Page(path, os.environ if environment is None else environment, no_variables)
+    page = Page(path, os.environ if environment is None else environment, no_variables, literal=literal)
     if len(data) > _MOST_BYTES:
         page.problem(Place(1, 1), f"the file is larger than {_MOST_BYTES // 1024} KB")
         page.check()
@@ -179,9 +184,11 @@ class _Walk:
             return self._mapping(node, place, depth)
         if node.id == "sequence":
             return Placed([self.placed(each, depth + 1) for each in node.value], place)
-        return Placed(self._scalar(node, place), place, is_secret="${" in node.value)
+        return Placed(self._scalar(node, place), place, is_secret="${" in node.value and not self._page.literal)
 
     def _scalar(self, node: Any, place: Place) -> Any:
+        if self._page.literal:
+            return scalar(node.value) if not node.style else node.value
         if self._page.no_variables and has_variables(node.value):
             self._page.problem(place, self._page.no_variables)
             return Unset()
@@ -197,7 +204,9 @@ class _Walk:
         keys: dict[str, Place] = {}
         for key, value in node.value:
             at = _place(key)
-            if key.id != "scalar" or not str(key.tag).startswith(_TAG) or key.tag.endswith(":merge"):
+            if key.id == "mapping":
+                self._page.problem(at, 'a value that begins with {{ must be quoted: "{{ … }}"')
+            elif key.id != "scalar" or not str(key.tag).startswith(_TAG) or key.tag.endswith(":merge"):
                 self._page.problem(at, "a key must be a word: neither lists, mappings, tags nor << are read")
             elif key.value in keys:
                 self._page.problem(at, f"key {key.value!r} stands here twice, first in line {keys[key.value].line}")

@@ -46,6 +46,10 @@ class Section:
         self._know(name)
         return name in self._values
 
+    def placed(self, name: str) -> Placed | None:
+        """The value of a key as it stands in the file, None where there is none; asking makes the key known."""
+        return self._values.get(name) if self.has(name) else None
+
     def is_text(self, name: str) -> bool:
         """Whether a key has a single value, not keys or a list."""
         return self.has(name) and not isinstance(self._values[name].value, dict | list)
