@@ -19,7 +19,7 @@ INPUT_TYPES: Mapping[str, tuple[type, ...]] = {
     "text": (str,), "string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,),
     "list": (list,), "mapping": (dict,), "any": (object,),
 }  # fmt: skip
-_MAX_FOREACH_ITEMS = 10_000
+MAX_FOREACH_ITEMS = 10_000
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +108,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
             "args": source_of(self.args), "foreach": source_of(self.foreach),
             "approval": source_of(msgspec.structs.asdict(self.approval)) if self.approval else None,
             "wait": source_of(msgspec.structs.asdict(self.wait)) if self.wait else None,
+            "parallel": [[each.name, each.definition] for each in self.parallel],
         }  # fmt: skip
         return sha256(encode(what, root="step")).hexdigest()[:16]
 
@@ -136,8 +137,8 @@ def bounded_items(value: Any, step: Step) -> list[Any]:
     """The items of a foreach; raise `ValueError` for what is no list, and for too many."""
     if not isinstance(value, list | tuple):
         raise ValueError(f"foreach of step {step.name!r} needs a list, not {type(value).__name__}")
-    if len(value) > _MAX_FOREACH_ITEMS:
-        raise ValueError(f"foreach of step {step.name!r} has {len(value)} items; at most {_MAX_FOREACH_ITEMS} are run")
+    if len(value) > MAX_FOREACH_ITEMS:
+        raise ValueError(f"foreach of step {step.name!r} has {len(value)} items; at most {MAX_FOREACH_ITEMS} are run")
     return list(value)
 
 

@@ -8,17 +8,17 @@ from typing import Any
 import msgspec
 
 from perdure.app.parts import Parts
-from perdure.core.calls import TOP, decode_failure, decode_outcome, told
+from perdure.core.calls import TOP, Call, Outcome, decode_failure, decode_outcome, key_digest, told
 from perdure.core.codec import decode_known
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.identity import ThreadKey
-from perdure.core.pauses import decode_opened
-from perdure.core.runs import Current
-from perdure.workflows.definition import Step, Workflow
+from perdure.core.runs import PAUSED, Current
+from perdure.core.runs import WAITING as WAITING_RUN
+from perdure.workflows.definition import MAX_FOREACH_ITEMS, Step, Workflow
 
 FINISHED, FAILED, WAITING, SKIPPED, NEXT, PENDING = "finished", "failed", "waiting", "skipped", "next", "pending"
 _MARKS = {FINISHED: "✓", FAILED: "✗", WAITING: "…", SKIPPED: "–", NEXT: "→", PENDING: " "}
-_KINDS = (EntryKind.STEP_FINISHED, EntryKind.STEP_FAILED, EntryKind.PAUSE_OPENED)
+_KINDS = (EntryKind.STEP_FINISHED, EntryKind.STEP_FAILED, EntryKind.TOOL_FINISHED, EntryKind.TOOL_FAILED)
 _PAGE = 1000
 
 
@@ -34,44 +34,61 @@ class StepProgress(msgspec.Struct, frozen=True, kw_only=True):
 class _Log:
     """What the log of a run says of its steps."""
 
-    def __init__(self) -> None:
+    def __init__(self, workflow: Workflow) -> None:
         self.outputs: dict[str, Any] = {}
         self.errors: dict[str, str] = {}
-        self.asked: set[str] = set()
+        tools = [step for step in workflow.all_steps() if step.tool is not None]
+        self._tools = {key_digest([step.name]): step.name for step in tools}
+        self._foreach = [step for step in tools if step.is_foreach]
 
     def read(self, thread: str, run: str, entry: Entry) -> None:
         """Take an entry in."""
-        if entry.kind == EntryKind.PAUSE_OPENED:
-            opened = told(thread, entry, decode_opened)
-            if opened.call.run == run:
-                self.asked.add(opened.name)
-        elif entry.kind == EntryKind.STEP_FINISHED:
+        if entry.kind in (EntryKind.STEP_FINISHED, EntryKind.TOOL_FINISHED):
             outcome = told(thread, entry, decode_outcome)
-            value = decode_known(bytes(outcome.value)) if outcome.call.parent == TOP else None
-            if outcome.call.run == run and isinstance(value, Mapping) and "definition" in value:
-                self.outputs[outcome.call.name] = value.get("output")
-                self.errors.pop(outcome.call.name, None)
+            if outcome.call.run == run and outcome.call.parent == TOP:
+                self._finished(outcome)
         else:
             failure = told(thread, entry, decode_failure)
             if failure.call.run == run and failure.call.parent == TOP and not failure.again:
-                self.errors[failure.call.name] = f"{failure.error}: {failure.text}"
+                self.errors[self._name_of(failure.call)] = f"{failure.error}: {failure.text}"
+
+    def _finished(self, outcome: Outcome) -> None:
+        value = decode_known(bytes(outcome.value))
+        record = value if isinstance(value, Mapping) and "definition" in value else {"output": value}
+        name = str(record.get("step") or self._name_of(outcome.call))
+        error = record.get("error")
+        if isinstance(error, Mapping):
+            self.errors[name] = f"{error.get('type')}: {error.get('message')}"
+        else:
+            self.outputs[name] = record.get("output")
+            self.errors.pop(name, None)
+
+    def _name_of(self, call: Call) -> str:
+        """The step whose call it is: a tool is called by its own name, and found by the name of the step."""
+        if call.args in self._tools:
+            return self._tools[call.args]
+        for step in self._foreach:
+            if step.tool == call.name:
+                names = (f"{step.name}[{at}]" for at in range(MAX_FOREACH_ITEMS))
+                return next((name for name in names if key_digest([name]) == call.args), call.name)
+        return call.name
 
 
 async def progress_of(parts: Parts, key: ThreadKey, workflow: Workflow) -> dict[str, StepProgress]:
     """How far each step of the newest run of a thread came; all are pending where there is none."""
     row = await parts.storage.thread(key)
     current = await parts.running.runtime.standing.newest(row) if row is not None else None
-    log = _Log()
+    log = _Log(workflow)
     if row is not None and current is not None:
         after = current.version
         while entries := await parts.storage.entries(key, after=after, kinds=_KINDS, limit=_PAGE):
             for entry in entries:
                 log.read(key.id, current.started.run, entry)
             after = entries[-1].version
-    return _judge(workflow, log, current)
+    return _judge(workflow, log, current, is_waiting=row is not None and row.status in (PAUSED, WAITING_RUN))
 
 
-def _judge(workflow: Workflow, log: _Log, current: Current | None) -> dict[str, StepProgress]:
+def _judge(workflow: Workflow, log: _Log, current: Current | None, *, is_waiting: bool) -> dict[str, StepProgress]:
     done = _done_before(current)
     found = {step.name: _of_step(step, log, done) for step in workflow.all_steps()}
     is_over = current is not None and current.is_over
@@ -80,8 +97,8 @@ def _judge(workflow: Workflow, log: _Log, current: Current | None) -> dict[str, 
         if found[step.name].status == PENDING and (at < last or is_over):
             found[step.name] = StepProgress(status=SKIPPED)
     following = next((step for step in workflow.steps if found[step.name].status == PENDING), None)
-    if following is not None and not any(found[step.name].status in (WAITING, FAILED) for step in workflow.steps):
-        found[following.name] = StepProgress(status=NEXT)
+    if following is not None and not any(found[step.name].status in (NEXT, FAILED) for step in workflow.steps):
+        found[following.name] = StepProgress(status=WAITING if is_waiting else NEXT)
     return found
 
 
@@ -104,7 +121,7 @@ def _of_step(step: Step, log: _Log, done: Mapping[str, Any]) -> StepProgress:
         return StepProgress(status=FINISHED, output=log.outputs[step.name])
     if step.name in log.errors:
         return _after_failure(step, log, log.errors[step.name])
-    return StepProgress(status=WAITING if _is_asked(step.name, log) else PENDING)
+    return StepProgress(status=PENDING)
 
 
 def _after_failure(step: Step, log: _Log, error: str) -> StepProgress:
@@ -117,7 +134,7 @@ def _after_failure(step: Step, log: _Log, error: str) -> StepProgress:
 def _of_branches(step: Step, log: _Log, done: Mapping[str, Any]) -> StepProgress:
     inner = {each.name: _of_step(each, log, done) for each in step.parallel}
     statuses = {each.status for each in inner.values()}
-    status = next((each for each in (FAILED, WAITING) if each in statuses), PENDING)
+    status = FAILED if FAILED in statuses else PENDING
     if statuses <= {FINISHED, SKIPPED}:
         status = FINISHED
     elif status == PENDING and FINISHED in statuses:
@@ -131,17 +148,11 @@ def _of_items(step: Step, log: _Log) -> StepProgress:
     failed = [error for name, error in log.errors.items() if _is_item(name, step.name)]
     if failed:
         return _after_failure(step, log, failed[0])
-    asked = any(_is_item(name, step.name) and name not in log.outputs for name in log.asked)
-    status = WAITING if asked else FINISHED if numbers else PENDING
-    return StepProgress(status=status, output=outputs if numbers else None, items=len(numbers))
+    return StepProgress(status=FINISHED if numbers else PENDING, output=outputs or None, items=len(numbers))
 
 
 def _is_item(name: str, step: str) -> bool:
     return name.startswith(f"{step}[") and name.endswith("]") and name[len(step) + 1 : -1].isdigit()
-
-
-def _is_asked(name: str, log: _Log) -> bool:
-    return any(asked == name or asked.startswith((f"{name} input ", f"{name} changed")) for asked in log.asked)
 
 
 def as_text(workflow: Workflow, progress: Mapping[str, StepProgress] | None = None) -> str:

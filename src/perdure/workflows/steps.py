@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -10,7 +12,6 @@ from typing import Any
 import msgspec
 
 from perdure.core.calls import reason
-from perdure.core.codec import encode_result
 from perdure.core.errors import (
     InvalidInputError,
     RunError,
@@ -24,6 +25,7 @@ from perdure.core.times import to_micros
 from perdure.runtime.options import Retry
 from perdure.runtime.run import Run
 from perdure.runtime.unwinding import Unwinding, sorted_out
+from perdure.runtime.work import in_thread, is_async
 from perdure.workflows.definition import ChangedPolicy, Step, Workflow, bounded_items
 from perdure.workflows.participants import Participants
 from perdure.workflows.templates import TemplateError, fill, holds
@@ -70,6 +72,7 @@ class WorkflowRun:
         self._records: dict[str, StepRecord] = {}
         self._last: Any = msgspec.UNSET  # the output of the step before
         self._rerun: set[str] = set()  # steps that ran again because they changed
+        self._saving = asyncio.Lock()  # a save builds on the one before
 
     async def run(self) -> Any:
         """Run what is missing, and return the output of the workflow."""
@@ -161,14 +164,10 @@ class WorkflowRun:
     async def _work(self, step: Step, name: str, data: dict[str, Any]) -> Any:
         """Ask an agent or call a tool."""
         given = self._given(step, name, data)
-
-        async def call() -> Any:
-            if step.tool is None:
-                return await self._participants.ask(self._run, step, given, name)
-            function, args = self._participants.tool(step.tool), given if isinstance(given, dict) else {}
-            return await self._run.options(key=[name]).tool(step.tool, function, **args)
-
-        return await self._journaled(step, name, call)
+        if step.tool is None:
+            return await self._journaled(step, name, lambda: self._participants.ask(self._run, step, given, name))
+        args = given if isinstance(given, dict) else {}
+        return await self._called(step, name, self._participants.tool(step.tool), args)
 
     def _given(self, step: Step, name: str, data: dict[str, Any]) -> Any:
         value = step.args if step.tool is not None else step.input
@@ -180,20 +179,32 @@ class WorkflowRun:
             return data[step.item]
         return self._inputs if self._last is msgspec.UNSET else self._last
 
-    async def _journaled(self, step: Step, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+    async def _journaled(self, step: Step, name: str, call: Callable[[], Any]) -> Any:
         """The output of a call, now or earlier, recorded with a digest of the step that made it."""
-        definition = step.definition
 
-        async def recorded() -> dict[str, Any]:
-            output = await call()
-            _check_storable(output, name)
-            return {"output": output, "definition": definition}
+        async def once(key: list[str]) -> Any:
+            bound = self._run.options(key=key, retry=_retry_of(step))
+            return await bound.step(name, _Attempted(step, name, call).call)
 
-        retry, timeout = _retry_of(step), step.timeout
-        record = await self._run.options(key=[name], retry=retry, timeout=timeout).step(name, recorded)
+        return await self._recorded(step, name, once)
+
+    async def _called(self, step: Step, name: str, function: Callable[..., Any], args: Mapping[str, Any]) -> Any:
+        """The same of a tool, whose intent is recorded before it runs."""
+
+        async def once(key: list[str]) -> Any:
+            attempted = _Attempted(step, name, function).call
+            functools.update_wrapper(attempted, function)  # its signature and its options are those of the tool
+            bound = self._run.options(key=key, retry=_retry_of(step))
+            return await bound.tool(step.tool or "", attempted, **args)
+
+        return await self._recorded(step, name, once)
+
+    async def _recorded(self, step: Step, name: str, once: Callable[[list[str]], Awaitable[Any]]) -> Any:
+        record = _record_of(await once([name]), step)
         if await self._reruns(step, name, record["definition"]):
-            again = self._run.options(key=[name, definition], retry=retry, timeout=timeout)
-            record = await again.step(name, recorded)
+            record = _record_of(await once([name, step.definition]), step)
+        if "error" in record:
+            raise StepFailedError(name, record["error"]["type"], record["error"]["message"])
         return record["output"]
 
     async def _reruns(self, step: Step, name: str, definition: str) -> bool:
@@ -221,7 +232,7 @@ class WorkflowRun:
         at = decision.at.isoformat() if decision.at else None
         output = {"approved": decision.approved, "by": decision.by, "answer": decision.answer, "args": decision.args,
                   "at": at}  # fmt: skip
-        return await self._journaled(step, name, lambda: _value(output))
+        return await self._journaled(step, name, lambda: output)
 
     async def _wait(self, step: Step, name: str, data: dict[str, Any]) -> Any:
         wait = step.wait
@@ -235,7 +246,7 @@ class WorkflowRun:
             moment = _moment(self._filled(wait.until, data, f"step {name!r}"), name)
             now = await self._run.now()
             await self._run.sleep(max(0.0, (moment - to_micros(now)) / _SECOND))
-        return await self._journaled(step, name, lambda: _value(value))
+        return await self._journaled(step, name, lambda: value)
 
     def _filled(self, value: Any, data: Mapping[str, Any], what: str) -> Any:
         try:
@@ -245,12 +256,17 @@ class WorkflowRun:
 
     async def _save(self, step: Step, *, nested: bool) -> None:
         """Save a checkpoint of what is done so far."""
+        async with self._saving:
+            await self._save_alone(step, nested=nested)
+
+    async def _save_alone(self, step: Step, *, nested: bool) -> None:
         state = state_of(self._workflow, self._inputs, self._records, step)
         total = len(self._workflow.steps)
         finished = sum(1 for each in self._workflow.steps if each.name in self._records)
         metadata = {"workflow": self._workflow.name, "step": step.name, "done": finished, "of": total}
 
         async def save() -> int:
+            self._run.scope.free = True
             return await self._run.save(state, kind="routine", status=RUNNING, note=step.name, metadata=metadata)
 
         if nested:  # branches end in any order: what the first attempt saved must be found whatever its state was
@@ -293,8 +309,55 @@ def records_of(state: Any) -> tuple[str, dict[str, Any], dict[str, StepRecord]]:
         raise InvalidInputError("the checkpoint is none of a workflow") from exc
 
 
-async def _value(value: Any) -> Any:
-    return value
+class _Attempted:
+    """Calls the function of a step. What it returns is recorded with the step's name and definition.
+
+    Where the file says what follows a failure, the failure is recorded as the outcome of the step: an exception would
+    not be final until something after it is recorded, and a process that dies in between would call the step again.
+    """
+
+    def __init__(self, step: Step, name: str, function: Callable[..., Any]) -> None:
+        self._step = step
+        self._about = {"step": name, "definition": step.definition}
+        self._function = function
+        self._tries = 0
+
+        async def call(*args: Any, **named: Any) -> dict[str, Any]:
+            return await self._call(*args, **named)
+
+        self.call = call
+
+    async def _call(self, *args: Any, **named: Any) -> dict[str, Any]:
+        self._tries += 1
+        try:
+            async with asyncio.timeout(self._step.timeout):
+                output = await self._output(*args, **named)
+        except Exception as exc:
+            if not self._is_last(exc):
+                raise
+            return {"error": _error_of(exc), **self._about}
+        return {"output": output, **self._about}
+
+    async def _output(self, *args: Any, **named: Any) -> Any:
+        if is_async(self._function):
+            return await self._function(*args, **named)
+        # A plain function would hold up the event loop, and with it the lease of the run.
+        value = await in_thread(lambda: self._function(*args, **named))
+        return await value if inspect.isawaitable(value) else value
+
+    def _is_last(self, exc: Exception) -> bool:
+        """Whether a failure is final, and handled by the file."""
+        step, retry = self._step, _retry_of(self._step)
+        is_handled = step.fallback is not None or step.on_error == "continue"
+        is_ours = isinstance(exc, StorageError | RunError) and not isinstance(exc, _RECOVERABLE)
+        return is_handled and not is_ours and (self._tries >= retry.attempts or not retry.applies_to(exc))
+
+
+def _record_of(value: Any, step: Step) -> dict[str, Any]:
+    """What was recorded of a step; a person who answers for a tool that may have run gives its output alone."""
+    if isinstance(value, dict) and {"step", "definition"} <= value.keys() and len(value) == 3:
+        return value
+    return {"output": value, "definition": step.definition}
 
 
 def _retry_of(step: Step) -> Retry:
@@ -318,14 +381,6 @@ def _error_of(exc: Exception) -> dict[str, str]:
     if isinstance(exc, StepFailedError):
         return {"type": exc.error, "message": exc.text}
     return {"type": type(exc).__name__, "message": reason(exc)}
-
-
-def _check_storable(value: Any, name: str) -> None:
-    try:
-        encode_result(value)
-    except UnsupportedValueError as exc:
-        exc.add_note(f"what step {name!r} returns is kept as its output")
-        raise
 
 
 async def _together(jobs: Sequence[Callable[[], Awaitable[Any]]], limit: int | None) -> list[Any]:
