@@ -11,7 +11,7 @@ from perdure.app.options import hint
 from perdure.core.errors import InvalidConfigError, InvalidInputError
 from perdure.core.message import Message
 from perdure.runtime.run import Run
-from perdure.runtime.work import takes
+from perdure.runtime.work import in_thread, is_async, takes
 from perdure.workflows.definition import Step, Workflow
 
 _WAITING_FOR_INPUT = "WAITING_FOR_INPUT"
@@ -120,7 +120,9 @@ async def _called(function: Any, run: Run, given: Any) -> Any:
     if not callable(function):
         raise InvalidInputError(f"an agent is a class, a function or an object with `reply`, not {function!r}")
     own = {"run": run} if takes(function, "run") else {}
-    value = function(given, **own)
+    if is_async(function):
+        return _content(await function(given, **own))
+    value = await in_thread(lambda: function(given, **own))  # in place it would hold up the lease of the run
     return _content(await value if inspect.isawaitable(value) else value)
 
 

@@ -46,16 +46,17 @@ class _Log:
         if entry.kind in (EntryKind.STEP_FINISHED, EntryKind.TOOL_FINISHED):
             outcome = told(thread, entry, decode_outcome)
             if outcome.call.run == run and outcome.call.parent == TOP:
-                self._finished(outcome)
+                self._finished(outcome, is_tool=entry.kind == EntryKind.TOOL_FINISHED)
         else:
             failure = told(thread, entry, decode_failure)
             if failure.call.run == run and failure.call.parent == TOP and not failure.again:
-                self.errors[self._name_of(failure.call)] = f"{failure.error}: {failure.text}"
+                is_tool = entry.kind == EntryKind.TOOL_FAILED
+                self.errors[self._name_of(failure.call, is_tool=is_tool)] = f"{failure.error}: {failure.text}"
 
-    def _finished(self, outcome: Outcome) -> None:
+    def _finished(self, outcome: Outcome, *, is_tool: bool) -> None:
         value = decode_known(bytes(outcome.value))
         record = value if isinstance(value, Mapping) and "definition" in value else {"output": value}
-        name = str(record.get("step") or self._name_of(outcome.call))
+        name = str(record.get("step") or self._name_of(outcome.call, is_tool=is_tool))
         error = record.get("error")
         if isinstance(error, Mapping):
             self.errors[name] = f"{error.get('type')}: {error.get('message')}"
@@ -63,8 +64,10 @@ class _Log:
             self.outputs[name] = record.get("output")
             self.errors.pop(name, None)
 
-    def _name_of(self, call: Call) -> str:
+    def _name_of(self, call: Call, *, is_tool: bool) -> str:
         """The step whose call it is: a tool is called by its own name, and found by the name of the step."""
+        if not is_tool:
+            return call.name
         if call.args in self._tools:
             return self._tools[call.args]
         for step in self._foreach:

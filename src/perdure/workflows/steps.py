@@ -165,9 +165,15 @@ class WorkflowRun:
         """Ask an agent or call a tool."""
         given = self._given(step, name, data)
         if step.tool is None:
-            return await self._journaled(step, name, lambda: self._participants.ask(self._run, step, given, name))
+            return await self._journaled(step, name, self._asked(step, name, given))
         args = given if isinstance(given, dict) else {}
         return await self._called(step, name, self._participants.tool(step.tool), args)
+
+    def _asked(self, step: Step, name: str, given: Any) -> Callable[[], Awaitable[Any]]:
+        async def ask() -> Any:
+            return await self._participants.ask(self._run, step, given, name)
+
+        return ask
 
     def _given(self, step: Step, name: str, data: dict[str, Any]) -> Any:
         value = step.args if step.tool is not None else step.input
@@ -232,7 +238,7 @@ class WorkflowRun:
         at = decision.at.isoformat() if decision.at else None
         output = {"approved": decision.approved, "by": decision.by, "answer": decision.answer, "args": decision.args,
                   "at": at}  # fmt: skip
-        return await self._journaled(step, name, lambda: output)
+        return await self._journaled(step, name, _returning(output))
 
     async def _wait(self, step: Step, name: str, data: dict[str, Any]) -> Any:
         wait = step.wait
@@ -246,7 +252,7 @@ class WorkflowRun:
             moment = _moment(self._filled(wait.until, data, f"step {name!r}"), name)
             now = await self._run.now()
             await self._run.sleep(max(0.0, (moment - to_micros(now)) / _SECOND))
-        return await self._journaled(step, name, lambda: value)
+        return await self._journaled(step, name, _returning(value))
 
     def _filled(self, value: Any, data: Mapping[str, Any], what: str) -> Any:
         try:
@@ -307,6 +313,13 @@ def records_of(state: Any) -> tuple[str, dict[str, Any], dict[str, StepRecord]]:
         return str(attributes["workflow"]), dict(attributes["inputs"]), records
     except (TypeError, KeyError, AttributeError) as exc:
         raise InvalidInputError("the checkpoint is none of a workflow") from exc
+
+
+def _returning(value: Any) -> Callable[[], Awaitable[Any]]:
+    async def call() -> Any:
+        return value
+
+    return call
 
 
 class _Attempted:
