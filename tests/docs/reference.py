@@ -27,6 +27,7 @@ from perdure.runtime.sending import Sender
 from perdure.runtime.starting import Ticket
 from perdure.runtime.streaming import Chunk
 from perdure.runtime.why import Effect
+from perdure.workflows import StepProgress, WorkflowPreview, WorkflowResult
 from tests.docs.pages import ROOT
 from tests.docs.signatures import methods, properties, shown
 
@@ -44,6 +45,7 @@ VALUES = (
     perdure.Usage,
     perdure.CheckpointDiff, StoreSizes, ThreadTotal, ThreadSizes, KindSize, Weight, Largest, Exported, Listed, Copied,
     TrustPreview, RunToContinue, ToolToVerify, RecordedDecision, OpenQuestion,
+    WorkflowResult, WorkflowPreview, StepProgress,
     perdure.webhooks.Webhook, perdure.webhooks.Notice, perdure.webhooks.Body, Sent,
 )  # fmt: skip
 AGENTS = (
@@ -134,6 +136,12 @@ The face of [flowagent](../guides/flowagent.md).
 
 {agents}
 
+## Workflows
+
+From `perdure.workflows` ([guide](../guides/workflows.md)).
+
+{workflows}
+
 ## Values
 
 All of them are frozen.
@@ -210,6 +218,7 @@ def api_page() -> str:
         loop="\n\n".join([*map(_made, LOOP), _part(perdure.Model)]),
         tool=_function("perdure.tool", perdure.tool),
         agents="\n\n".join(map(_made, AGENTS)),
+        workflows=_made(perdure.WorkflowExecutor),
         values="\n\n".join(
             f"### {cls.__name__}\n\n{_said(cls)}\n\nAttributes: {_code(properties(cls))}." for cls in VALUES
         ),

@@ -5,17 +5,26 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import logging
+import re
 from collections.abc import AsyncIterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import perdure
-from perdure import Checkpoint, CheckpointManager, SQLiteCheckpointStorage
+from perdure import (
+    Checkpoint,
+    CheckpointManager,
+    Message,
+    SQLiteCheckpointStorage,
+    StandardAgent,
+    WorkflowExecutor,
+)
 from perdure.errors import StorageMethodMissingError
-from tests.seeds.flowagent_stage import Stage, blocks, booking
+from tests.seeds.flowagent_stage import PAGE, Stage, blocks, booking
 
 
 @pytest.fixture(params=["memory", "sqlite", "custom"])
@@ -223,8 +232,41 @@ async def test_events(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_every_block_is_played_as_it_stands() -> None:
-    """All but the one that resumes a workflow; a Custom Storage is what every third test here stands on."""
+    """A Custom Storage is what every third test here stands on."""
     played = Path(__file__).read_text(encoding="utf-8")
     found = blocks()
-    assert {each for each in found if f'play("{each}"' not in played} == {"Custom Storage", "Checkpoint in Workflows"}
+    assert {each for each in found if f'play("{each}"' not in played} == {"Custom Storage"}
     assert "perdure" not in "".join(found.values())
+
+
+async def test_checkpoint_in_workflows(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S1.33, S1.34, S1.35: what was saved after a step is not done again."""
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (tmp_path / "workflow.yaml").write_text(block)
+    done: list[str] = []
+
+    class ExpensiveAgent(StandardAgent):
+        async def on_running(self, msg: Message) -> str:
+            done.append("expensive")
+            return "gold"
+
+    class RiskyAgent(StandardAgent):
+        async def on_running(self, msg: Message) -> str:
+            done.append("risky")
+            if done.count("risky") == 1:
+                raise OSError("the risk")
+            return f"kept {msg.content}"
+
+    agents = {"ExpensiveAgent": ExpensiveAgent, "RiskyAgent": RiskyAgent}
+    executor = WorkflowExecutor(agents=agents, checkpoint_manager=stage.manager)
+    with pytest.raises(OSError, match="the risk"):
+        await executor.run(workflow="workflow.yaml")
+    (listed,) = await stage.manager.list_by_user("")
+    point = await stage.storage.load(listed.id)
+    assert point is not None
+    assert (point.status, point.collected_fields) == ("RUNNING", {"expensive_step": "gold"})
+    await stage.storage.save(msgspec.structs.replace(point, id="chk_abc123"))  # the id that the page names
+    result = (await stage.play("Checkpoint in Workflows", executor=executor))["result"]
+    assert (result.status, result.output, done) == ("finished", "kept gold", ["expensive", "risky", "risky"])
+    await executor.close()

@@ -64,6 +64,10 @@ class EngineStorage(CheckpointStorage):
         """The store that checkpoints are kept in; runs of workflows are kept there too."""
         return self._store
 
+    async def row(self, checkpoint_id: str, user_id: str | None) -> CheckpointRow | None:
+        """Where a checkpoint of a user (None: of anybody) is kept, None when there is none."""
+        return await self._find(checkpoint_id, None if user_id is None else check_user(user_id))
+
     async def keep_limits(self, newest: Checkpoint) -> None:
         """Drop the checkpoints beyond the limits, after others than a manager saved some."""
         await self._after_a_save(newest)

@@ -12,7 +12,7 @@ from perdure.app.clock import SystemClock, SystemRandomness
 from perdure.app.running import handle_of, key_in
 from perdure.app.store import Perdure, namespace_of, parts_of
 from perdure.app.thread import Thread
-from perdure.core.checkpoint import Checkpoint, CheckpointQuery
+from perdure.core.checkpoint import Checkpoint, CheckpointQuery, CheckpointRow
 from perdure.core.errors import InvalidInputError, NotFoundError, UnfinishedRunError
 from perdure.core.identity import ThreadKey, check_id, check_user
 from perdure.core.ids import IdMaker
@@ -225,18 +225,15 @@ class WorkflowExecutor:
         if self._has_custom_storage:
             return await self._from_custom(workflow, checkpoint_id, inputs, user, dry_run=dry_run)
         parts = parts_of(self._store)
-        await parts.ready()
-        owner = None if user is None else parts.users.key(user)
-        row = await parts.storage.checkpoint(namespace_of(self._store), owner, checkpoint_id)
-        if row is None:
-            raise NotFoundError(f"checkpoint {checkpoint_id!r}", "list_by_user shows those of a user")
+        row = await self._row(check_id(checkpoint_id, "the checkpoint id"), user)
+        at = f"@{row.mark.id}"
         thread = self._store.thread(row.thread_id, user=parts.users.shown(row.user) or None)
-        given, done = self._at_checkpoint(workflow, await thread.load(f"@{checkpoint_id}"), inputs)
+        given, done = self._at_checkpoint(workflow, await thread.load(at), inputs)
         key = ThreadKey(namespace_of(self._store), row.user, row.thread_id)
         state_version = (await parts.engine.head(key)).version
         is_newest = row.version >= state_version
         if dry_run:
-            left = None if is_newest else await thread.rewind(f"@{checkpoint_id}", dry_run=True)
+            left = None if is_newest else await thread.rewind(at, dry_run=True)
             return _preview(workflow, checkpoint_id, row.thread_id, done, left)
         name = self.register(workflow)
         info = await parts.running.info(key, parts.users.shown)
@@ -249,8 +246,22 @@ class WorkflowExecutor:
                 raise UnfinishedRunError(key.id, info.id, info.status)
             await self._store.cancel(thread, reason=f"went on from checkpoint {checkpoint_id}")
         if not is_newest:
-            await thread.rewind(f"@{checkpoint_id}", note=f"workflow {workflow.name} goes on from here")
+            await thread.rewind(at, note=f"workflow {workflow.name} goes on from here")
         return await self._bring_on(workflow, name, thread, None, given, None)
+
+    async def _row(self, checkpoint_id: str, user: UserArg) -> CheckpointRow:
+        """Where a checkpoint is kept; raise `NotFoundError`. Without a user it is anybody's, as `restore` has it."""
+        parts = parts_of(self._store)
+        await parts.ready()
+        owner = None if user is None else parts.users.key(user)
+        find = getattr(getattr(self.checkpoint_manager, "storage", None), "row", None)
+        if find is not None:
+            row = await find(checkpoint_id, owner)
+        else:
+            row = await parts.storage.checkpoint(namespace_of(self._store), owner, checkpoint_id)
+        if row is None:
+            raise NotFoundError(f"checkpoint {checkpoint_id!r}", "list_by_user shows those of a user")
+        return row
 
     async def _from_custom(
         self, workflow: Workflow, checkpoint_id: str, inputs: Mapping[str, Any] | None, user: UserArg, *, dry_run: bool

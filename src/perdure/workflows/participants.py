@@ -121,7 +121,8 @@ async def _called(function: Any, run: Run, given: Any) -> Any:
         raise InvalidInputError(f"an agent is a class, a function or an object with `reply`, not {function!r}")
     own = {"run": run} if takes(function, "run") else {}
     if is_async(function):
-        return _content(await function(given, **own))
+        answer: Any = function(given, **own)
+        return _content(await answer)
     value = await in_thread(lambda: function(given, **own))  # in place it would hold up the lease of the run
     return _content(await value if inspect.isawaitable(value) else value)
 

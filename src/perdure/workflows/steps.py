@@ -95,7 +95,8 @@ class WorkflowRun:
     async def _step(self, step: Step, extra: Mapping[str, Any], *, nested: bool = False) -> StepRecord:
         record = await self._record(step, extra)
         self._records[step.name] = record
-        if self._workflow.saves_after(step) and record.status != SKIPPED:
+        is_new = record is not self._done.get(step.name)
+        if is_new and self._workflow.saves_after(step) and record.status != SKIPPED:
             await self._save(step, nested=nested)
         return record
 
