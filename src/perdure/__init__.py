@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from perdure.flowagent.comparing import CheckpointDiff
     from perdure.flowagent.manager import CheckpointManager
     from perdure.flowagent.orchestrator import Orchestrator
+    from perdure.flowagent.routing import ModelRouter
     from perdure.flowagent.storage import CheckpointStorage
     from perdure.flowagent.storages import (
         FileCheckpointStorage,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         PostgresCheckpointStorage,
         SQLiteCheckpointStorage,
     )
+    from perdure.flowagent.tree import CheckpointTree
     from perdure.runtime.agents.listening import AgentEvent
     from perdure.runtime.agents.model import Model, Reply, ToolCall, ToolSchema, Usage
     from perdure.runtime.agents.openai import OpenAICompatible
@@ -86,6 +88,8 @@ _HOMES = {
     "CheckpointDiff": "perdure.flowagent.comparing",
     "CheckpointManager": "perdure.flowagent.manager",
     "CheckpointStorage": "perdure.flowagent.storage",
+    "CheckpointTree": "perdure.flowagent.tree",
+    "ModelRouter": "perdure.flowagent.routing",
     "Comparison": "perdure.core.comparison",
     "Comparisons": "perdure.core.comparison",
     "Config": "perdure.app.config.config",
@@ -149,6 +153,7 @@ __all__ = [
     "CheckpointDiff",
     "CheckpointManager",
     "CheckpointStorage",
+    "CheckpointTree",
     "Comparison",
     "Comparisons",
     "Config",
@@ -164,6 +169,7 @@ __all__ = [
     "Message",
     "MessageLine",
     "Model",
+    "ModelRouter",
     "MySQLCheckpointStorage",
     "OpenAICompatible",
     "Orchestrator",

@@ -49,7 +49,8 @@ VALUES = (
     perdure.webhooks.Webhook, perdure.webhooks.Notice, perdure.webhooks.Body, Sent,
 )  # fmt: skip
 AGENTS = (
-    perdure.StandardAgent, perdure.Orchestrator, perdure.CheckpointManager, perdure.CheckpointStorage,
+    perdure.StandardAgent, perdure.Orchestrator, perdure.ModelRouter, perdure.CheckpointManager,
+    perdure.CheckpointTree, perdure.CheckpointStorage,
     perdure.InMemoryCheckpointStorage, perdure.SQLiteCheckpointStorage, perdure.FileCheckpointStorage,
     perdure.PostgresCheckpointStorage, perdure.MySQLCheckpointStorage,
 )  # fmt: skip

@@ -13,6 +13,7 @@ from perdure.core.message import Message
 from perdure.flowagent.binding import binding_of
 from perdure.flowagent.calling import settled
 from perdure.flowagent.capture import draft_of
+from perdure.flowagent.fields import check_field, field_named, name_of, question_of
 
 if TYPE_CHECKING:
     from perdure.flowagent.manager import CheckpointManager
@@ -77,16 +78,34 @@ class StandardAgent:
     @property
     def missing_fields(self) -> list[str]:
         """The names of required fields that were not collected yet, in order."""
-        names = map(_name_of, self.required_fields)
+        names = map(name_of, self.required_fields)
         return [name for name in names if self.collected_fields.get(name) is None]
+
+    def can_handle(self, msg: Message) -> bool:
+        """Whether this agent takes a new conversation that begins with a message; may be a coroutine.
+
+        An `Orchestrator` asks its agents in their order. Override it where agents share the work.
+        """
+        return True
+
+    def has_taken(self, msg: Message) -> bool:
+        """Whether the agent took a message of this id in before."""
+        return msg.id is not None and self._place_of(msg) is not None
 
     async def reply(self, msg: Message | str | Mapping[str, Any]) -> Any:
         """Take a message into the history, let the hook of the status answer it, and return that answer.
 
-        An answer that is text or a message joins the history. When the hook raises, the status becomes "ERROR".
+        An answer that is text or a message joins the history. When the hook raises, the status becomes "ERROR". A
+        message with an `id` is taken in once: sent again, it gets the answer that the history has, or the hook that
+        did not come to an end runs again.
         """
         message = as_message(msg)
-        self.history.append(message)
+        if self.has_taken(message):
+            known = self._answer_to(message)
+            if known is not None:
+                return known
+        else:
+            self.history.append(message)
         try:
             answer = await self._respond(message)
         except Exception:
@@ -136,13 +155,42 @@ class StandardAgent:
         asked = self.missing_fields if self.status == WAITING_FOR_INPUT else []
         return {asked[0]: msg.content} if asked else {}
 
+    async def validate_field(self, name: str, value: Any) -> Any:
+        """The value of a field as it is kept; raise `ValueError` with the words that a person should read.
+
+        By default the field itself says what it takes: `type`, `choices`, `pattern`, `min` and `max`.
+        """
+        field = field_named(self.required_fields, name)
+        return value if field is None or value is None else check_field(field, value)
+
     async def _collect(self, msg: Message) -> Any:
-        self.collected_fields |= await settled(self.extract_fields(msg))
+        problems: list[str] = []
+        for name, value in (await settled(self.extract_fields(msg))).items():
+            try:
+                self.collected_fields[name] = await settled(self.validate_field(name, value))
+            except InvalidInputError:
+                raise
+            except ValueError as exc:
+                problems.append(str(exc))
         missing = self.missing_fields
-        if not missing:
+        if not missing and not problems:
             return await self._go_on(msg, RUNNING)
         self.status = WAITING_FOR_INPUT
-        return _question(self.required_fields, missing[0])
+        asked = question_of(field_named(self.required_fields, missing[0])) if missing else ""
+        return " ".join(filter(None, [*problems, asked]))
+
+    def _place_of(self, msg: Message) -> int | None:
+        places = (at for at, each in enumerate(self.history) if isinstance(each, Message) and each.id == msg.id)
+        return next(places, None)
+
+    def _answer_to(self, msg: Message) -> Any:
+        """What the agent answered to a message, as far as the history has it."""
+        for each in self.history[(self._place_of(msg) or 0) + 1 :]:
+            if isinstance(each, Message) and each.role == "user":
+                return None
+            if isinstance(each, Message) and each.role == "assistant":
+                return each.content if isinstance(each.content, str) else each
+        return None
 
     async def _go_on(self, msg: Message, status: str) -> Any:
         self.status = status
@@ -195,11 +243,7 @@ def _text(status: object) -> str:
     return text
 
 
-def _name_of(field: Any) -> str:
-    return str(field["name"] if isinstance(field, Mapping) else getattr(field, "name", field))
-
-
-def _question(fields: Iterable[Any], name: str) -> str:
-    field = next(each for each in fields if _name_of(each) == name)
-    asked = field.get("prompt") if isinstance(field, Mapping) else getattr(field, "prompt", None)
-    return str(asked or f"Please give {name}.")
+def check_agent(agent: object) -> None:
+    """Raise `InvalidInputError` for what is no agent."""
+    if not isinstance(agent, StandardAgent):
+        raise InvalidInputError(f"an agent must be a StandardAgent, not {agent!r}")

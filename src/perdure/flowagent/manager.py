@@ -14,9 +14,10 @@ from perdure.core.codec import encode
 from perdure.core.digest import digest_of
 from perdure.core.errors import InvalidInputError, NotFoundError
 from perdure.core.ids import IdMaker
+from perdure.core.message import Message
 from perdure.core.ports import Clock
 from perdure.core.times import to_datetime
-from perdure.flowagent.agent import StandardAgent
+from perdure.flowagent.agent import StandardAgent, check_agent
 from perdure.flowagent.binding import Base, Binding, binding_of
 from perdure.flowagent.calling import settled
 from perdure.flowagent.capture import bring_back, draft_of
@@ -24,6 +25,7 @@ from perdure.flowagent.classes import class_of
 from perdure.flowagent.comparing import CheckpointDiff, difference
 from perdure.flowagent.events import Handler, Handlers
 from perdure.flowagent.storage import CheckpointStorage, as_checkpoint
+from perdure.flowagent.tree import CheckpointTree
 
 Factory = Callable[..., Any]
 MANUAL, ROUTINE = "manual", "routine"
@@ -66,7 +68,7 @@ class CheckpointManager:
         After `restore` of an old point the save goes on from there: what came later stays in the list, and is not what
         the agent builds on. Raises `UnsupportedValueError` naming the field that cannot be kept.
         """
-        _check_agent(agent)
+        check_agent(agent)
         binding = binding_of(agent)
         async with binding.lock:
             passed = await self._save_passed(agent, binding)
@@ -113,6 +115,31 @@ class CheckpointManager:
         """
         return difference(await self._load(old_id, user_id), await self._load(new_id, user_id))
 
+    async def tree(self, user_id: str, agent_id: str | None = None, *, limit: int = 1000) -> CheckpointTree:
+        """The newest checkpoints of a user, or of one agent, as a tree by their parents."""
+        found = await self.list_by_user(user_id, limit=limit)
+        return CheckpointTree(each for each in found if agent_id is None or each.agent_id == agent_id)
+
+    async def replay_from(
+        self,
+        checkpoint_id: str,
+        new_message: Message | str | Mapping[str, Any],
+        branch_label: str | None = None,
+        *,
+        user_id: str | None = None,
+    ) -> Any:
+        """Restore the agent of a checkpoint, give it another message, and save what became of it as a branch.
+
+        Returns the agent; its `history` ends with its answer. Nothing of the other branch is lost: `tree` shows both,
+        and the checkpoint of the new one has the label in its metadata, under `branch`. What tools did outside before
+        stays done.
+        """
+        agent = await self.restore(checkpoint_id, user_id)
+        await agent.reply(new_message)
+        label = {} if branch_label is None else {"branch": branch_label}
+        await self.save(agent, metadata={**label, "replayed_from": checkpoint_id})
+        return agent
+
     async def clear_user_history(self, user_id: str) -> int:
         """Delete all checkpoints of a user, and return how many."""
         return await self.storage.delete_by_user(user_id)
@@ -140,7 +167,7 @@ class CheckpointManager:
             cls = class_of(point)
             return cls.__new__(cls)
         agent = await settled(factory(agent_id=point.agent_id, user_id=point.user_id))
-        _check_agent(agent)
+        check_agent(agent)
         return agent
 
     async def _save_passed(self, agent: StandardAgent, binding: Binding) -> list[Checkpoint]:
@@ -172,11 +199,6 @@ class CheckpointManager:
     async def _tell_saved(self, saved: list[Checkpoint]) -> None:
         for point in saved:
             await self._handlers.tell("checkpoint_saved", point)
-
-
-def _check_agent(agent: object) -> None:
-    if not isinstance(agent, StandardAgent):
-        raise InvalidInputError(f"an agent must be a StandardAgent, not {agent!r}")
 
 
 def _print_of(draft: Checkpoint) -> bytes:
