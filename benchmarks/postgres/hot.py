@@ -1,7 +1,8 @@
-"""Redis in front of PostgreSQL: reading a thread that the process does not remember, with the hot layer and without.
+"""Redis in front of PostgreSQL: reading a thread that the process does not remember.
 
-Beside each: a raw SELECT and a raw Redis GET of as many bytes. What the hot layer cannot be quicker than is both the
-GET and the question to PostgreSQL whether the thread is still at that version.
+A cold read asks PostgreSQL alone, a checked one (`load()`) PostgreSQL for the head and Redis for the rest, a cached one
+(`load(fresh="cache")`) Redis alone. PostgreSQL is on loopback, and at the end of a link of 5 ms there and back. Beside
+each: a raw SELECT and a raw Redis GET of as many bytes, both on loopback.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.postgres.lab import Lab, RawInserts
+from benchmarks.postgres.link import Link
 from benchmarks.report import Figure, compared
 from benchmarks.scale import Bench
 from benchmarks.stores import USER, open_store
@@ -22,14 +24,21 @@ from perdure.core.ports import Silence
 from perdure.sync import Perdure
 
 _NEWEST = 20
-_NAME = "hot read ÷ cold read"
+_NAME = "cached read ÷ cold read"
+_FAR = 0.005  # seconds there and back
+_BARS = {"on loopback": 0.7, "5 ms away": 0.35}
+_OLDEST = 3600.0  # seconds: what is read is as fresh as at the beginning, and ages during the run
+
+
+Read = Callable[..., float]
+_COUNTED = ("perdure.hot.hits", "perdure.hot.misses", "perdure.hot.cached_hits", "perdure.hot.cached_misses")
 
 
 class _Hits(Silence):
     """Counts what the hot layer says it found."""
 
     def __init__(self) -> None:
-        self.counts = {"perdure.hot.hits": 0, "perdure.hot.misses": 0}
+        self.counts = dict.fromkeys(_COUNTED, 0)
 
     def count(self, name: str, value: int = 1, /, **labels: str) -> None:
         if name in self.counts:
@@ -37,7 +46,7 @@ class _Hits(Silence):
 
     def take(self) -> str:
         """What was counted since the last time, for people."""
-        told = f"{self.counts['perdure.hot.hits']} hits, {self.counts['perdure.hot.misses']} misses"
+        told = ", ".join(f"{value} {name.rpartition('.')[2]}" for name, value in self.counts.items() if value)
         self.counts = dict.fromkeys(self.counts, 0)
         return told
 
@@ -48,12 +57,13 @@ class _Stores:
 
     cold: Perdure
     hot: Perdure
+    warm: Perdure  # with Redis too, and room to remember all states
     hits: _Hits
     raw: RawInserts
     client: Any  # of Redis
 
     def close(self) -> None:
-        for each in (self.cold, self.hot, self.raw, self.client):
+        for each in (self.cold, self.hot, self.warm, self.client):
             each.close()
 
 
@@ -71,40 +81,53 @@ def _measured(bench: Bench) -> str:
     if redis is None:
         return "no Redis on this machine"
     _fill(home.url, bench.scale.lengths)
-    hits = _Hits()
-    try:
-        hot = open_store(home.url, cache_bytes=0, hot=redis, telemetry=hits)
-    except Exception as exc:
-        return f"the hot layer cannot be opened: {type(exc).__name__}"
-    cold = open_store(home.url, cache_bytes=0)
-    stores = _Stores(cold, hot, hits, RawInserts(lab.home("raw")), _client(redis))
-    _load(hot, bench.scale.lengths[0])
-    is_filled = stores.client.dbsize() > 0
-    for count in bench.scale.lengths if is_filled else ():
-        _length(bench, count, stores)
-    stores.close()
-    return "" if is_filled else "nothing reached Redis"
+    raw = RawInserts(lab.home("raw"))
+    with Link(home.url, _FAR) as link:
+        for place, url in zip(_BARS, (home.url, link.url), strict=True):
+            hits = _Hits()
+            try:
+                hot = open_store(url, cache_bytes=0, hot=redis, telemetry=hits)
+            except Exception as exc:
+                return f"the hot layer cannot be opened: {type(exc).__name__}"
+            cold, warm = open_store(url, cache_bytes=0), open_store(url, hot=redis)
+            stores = _Stores(cold, hot, warm, hits, raw, _client(redis))
+            _load(hot, bench.scale.lengths[0])
+            is_filled = stores.client.dbsize() > 0
+            for count in bench.scale.lengths if is_filled else ():
+                _length(bench, count, stores, place)
+            stores.close()
+            if not is_filled:
+                return "nothing reached Redis"
+    raw.close()
+    return ""
 
 
-def _length(bench: Bench, count: int, stores: _Stores) -> None:
+def _length(bench: Bench, count: int, stores: _Stores, place: str) -> None:
     whole = final_state("words", count)
     last = min(_NEWEST, count)
-    for name, read, content in (
-        (_NAME, _load, whole),
-        (f"{_NAME} of the newest {last} messages", _newest, whole["messages"][-last:]),
+    for what, read, content in (
+        ("", _load, whole),
+        (f" of the newest {last} messages", _newest, whole["messages"][-last:]),
     ):
-        steps = _steps(stores, read, count, _Anchors(stores, f"{name} {count}", msgspec.msgpack.encode(content)))
+        anchors = _Anchors(stores, f"{what} {count} {place}", msgspec.msgpack.encode(content))
+        steps = _steps(stores, read, count, anchors)
         for step in steps.values():  # what is not in Redis yet is now
             step(0)
         stores.hits.take()
-        samples = interleave(f"hot, {count} messages", bench.scale.repeats, steps)
-        name, note = f"{name}, a thread of {count}", stores.hits.take()
-        bench.found(compared(name, "hot", "cold", samples, beside=["SELECT", "GET"], note=note))
+        samples = interleave(f"hot, {count} messages {place}", bench.scale.repeats, steps)
+        of, note = f"{what}, a thread of {count}, {place}", stores.hits.take()
+        beside = ["SELECT", "GET"]
+        bench.found(compared(f"{_NAME}{of}", "cached", "cold", samples, bar=_BARS[place], beside=beside, note=note))
+        if not what:
+            bench.found(compared(f"cached read of a remembered state ÷ cold read{of}", "remembered", "cold", samples))
+        bench.found(compared(f"checked read ÷ cold read{of}", "checked", "cold", samples))
 
 
-def _steps(stores: _Stores, read: Callable[[Perdure, int], float], count: int, anchors: _Anchors) -> dict[str, Step]:
+def _steps(stores: _Stores, read: Read, count: int, anchors: _Anchors) -> dict[str, Step]:
     return {
-        "hot": lambda _: read(stores.hot, count),
+        "cached": lambda _: read(stores.hot, count, fresh="cache", max_age=_OLDEST),
+        "remembered": lambda _: read(stores.warm, count, fresh="cache", max_age=_OLDEST),
+        "checked": lambda _: read(stores.hot, count),
         "cold": lambda _: read(stores.cold, count),
         "SELECT": anchors.select,
         "GET": anchors.get,
@@ -136,14 +159,14 @@ def _fill(url: str, lengths: tuple[int, ...]) -> None:
     store.close()
 
 
-def _load(store: Perdure, count: int) -> float:
+def _load(store: Perdure, count: int, **how: Any) -> float:
     """A state the process does not remember: with no room for more, another one takes its place."""
     store.thread("other", user=USER).load()
-    return timed(lambda: store.thread(str(count), user=USER).load())
+    return timed(lambda: store.thread(str(count), user=USER).load(**how))
 
 
-def _newest(store: Perdure, count: int) -> float:
-    return timed(lambda: store.thread(str(count), user=USER).messages(limit=_NEWEST))
+def _newest(store: Perdure, count: int, **how: Any) -> float:
+    return timed(lambda: store.thread(str(count), user=USER).messages(limit=_NEWEST, **how))
 
 
 def _client(url: str) -> Any:

@@ -11,6 +11,7 @@ import perdure.webhooks
 from perdure.app.branches import Branch
 from perdure.app.copying import Copied
 from perdure.app.exporting import Exported
+from perdure.app.freshness import LastRead
 from perdure.app.maintenance import PruneReport
 from perdure.checkpoints.pruning import Pruned
 from perdure.checkpoints.travel import Rewinding, TimelineItem
@@ -36,7 +37,7 @@ ERRORS = ROOT / "docs" / "reference" / "errors.md"
 VALUES = (
     perdure.Checkpoint, perdure.Entry, perdure.ThreadInfo, perdure.Comparison, perdure.Comparisons, perdure.Difference,
     perdure.Row, perdure.Divergence, perdure.Side, perdure.Message, perdure.MessageLine, perdure.Analytics,
-    perdure.Orphan, Sizes,
+    perdure.Orphan, Sizes, LastRead,
     perdure.Config, perdure.Triggers, perdure.RecoveryPolicy, perdure.Approvals, perdure.Webhook,
     perdure.Retention, perdure.Rule, Plan, Verdict, Point, Pruned, PruneReport, Rewinding, TimelineItem, Branch,
     perdure.Report, perdure.Damage, perdure.Repaired, perdure.Latest,

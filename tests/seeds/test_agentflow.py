@@ -144,7 +144,7 @@ async def test_write_through(servers: Stage, redis: Redis) -> None:
     heading = "Write-Through Pattern: Consistency Without Sacrificing Speed"
     await servers.play(heading, updated_state=AgentState(context_summary="new"))
     names: Any = redis.keys("*conv_123")
-    assert len(names) == 2
+    assert len(names) == 3
     assert all(redis.ttl(name) > 0 for name in redis.scan_iter())
     redis.flushall()
     found = await servers.another().aget_state(ALICE)
@@ -286,13 +286,17 @@ async def test_resuming_or_starting_fresh(stage: Stage, capsys: pytest.CaptureFi
 
 
 async def test_warming(servers: Stage, redis: Redis) -> None:
-    """The three newest threads of each user, by the page's loop or in one call; the process knows none."""
+    """S2.50: the three newest threads of each user, by the page's loop, also by a process that remembers them all."""
     for number in range(4):
         await servers.checkpointer.aput_state({"thread_id": f"t{number}", "user_id": "alice"}, AgentState())
-    warm = (await servers.play("Cache Warming Patterns", checkpointer=servers.another()))["warm_cache_for_users"]
-    redis.flushall()
-    await warm(["alice", "bob"])
-    assert threads_in(redis) == {"t1", "t2", "t3"}
+    for warming in (servers.checkpointer, servers.another()):
+        warm = (await servers.play("Cache Warming Patterns", checkpointer=warming))["warm_cache_for_users"]
+        redis.flushall()
+        await warm(["alice", "bob"])
+        assert threads_in(redis) == {"t1", "t2", "t3"}
+        reader = servers.another()
+        state = await reader.aget_state_cache({"thread_id": "t3", "user_id": "alice"})
+        assert state.last_read.source == "cache"
     redis.flushall()
     assert await servers.checkpointer.awarm(["alice", "bob"], threads=2) == 2
     assert threads_in(redis) == {"t2", "t3"}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from redis import Redis
 
+from perdure.checkpointer import AgentState, PgCheckpointer
 from perdure.sync import Perdure
 from perdure.testing.proxy import FaultProxy
 from perdure.testing.servers import RedisServer
@@ -91,6 +95,47 @@ def test_a_save_is_in_redis_at_once_and_in_postgresql_for_good(postgres: str, ho
             assert cold.thread("t").load() == STATE
 
 
+async def test_active_conversations_stay_hot_and_idle_ones_expire(postgres: str, hot: str, redis: Redis) -> None:
+    """S2.34: reading is use too, also where the process remembers the state and asks Redis for nothing."""
+    checkpointer = PgCheckpointer(postgres, hot, cache_ttl=2)
+    configs = [{"thread_id": name, "user_id": "alice"} for name in ("active", "cached", "idle")]
+    for config in configs:
+        await checkpointer.aput_state(config, AgentState(context_summary=config["thread_id"]))
+    ended = time.monotonic() + 3
+    while time.monotonic() < ended:
+        active, cached = await checkpointer.aget_state(configs[0]), await checkpointer.aget_state_cache(configs[1])
+        assert active is not None
+        assert cached is not None
+        assert (active.summary, cached.summary) == ("active", "cached")
+        await asyncio.sleep(0.05)
+    assert threads_in(redis) == {"active", "cached"}
+    await checkpointer.arelease()
+
+
+async def test_more_connections_save_more_states_a_second(postgres: str) -> None:
+    """S2.59: over a link of 20 ms, eight connections save at least three times as many states as one does."""
+    server, seconds = urlsplit(postgres), dict[int, float]()
+    with FaultProxy(server.port or 5432, server.hostname or "") as proxy:
+        address = server._replace(netloc=f"{server.username}@127.0.0.1:{proxy.port}").geturl()
+        for connections in (1, 8):
+            proxy.heal()
+            checkpointer = PgCheckpointer(address, pool_min=connections, pool_max=connections)
+            configs = [{"thread_id": f"{connections} {number}", "user_id": "u"} for number in range(8)]
+            states = [AgentState() for _ in configs]
+
+            async def turn(checkpointer: PgCheckpointer = checkpointer, configs: Any = configs) -> None:
+                await asyncio.gather(*map(checkpointer.aput_state, configs, states))  # noqa: B023
+
+            await turn()
+            proxy.delay(0.01)
+            begun = time.perf_counter()
+            for _ in range(6):
+                await turn()
+            seconds[connections] = time.perf_counter() - begun
+            await checkpointer.arelease()
+    assert seconds[1] / seconds[8] >= 3, seconds
+
+
 def test_an_idle_thread_expires_while_one_that_is_written_stays_hot(postgres: str, hot: str, redis: Redis) -> None:
     with Perdure.open(postgres, hot=hot, cache_ttl=1) as store:
         store.thread("idle").save(STATE)
@@ -108,7 +153,7 @@ def test_cached_threads_live_as_long_as_was_asked(
 ) -> None:
     """S2.13: `cache_ttl`, a day unless another is given."""
     saved(postgres, hot, **options)
-    assert len(redis.keys()) == 3
+    assert len(redis.keys()) == 4
     assert all(seconds - 600 < redis.ttl(name) <= seconds for name in redis.scan_iter())
 
 

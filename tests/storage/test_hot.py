@@ -123,7 +123,7 @@ def test_a_fork_is_served_once_it_has_a_snapshot_of_its_own(scene: Scene) -> Non
 def kept(scene: Scene, key: ThreadKey) -> list[int]:
     """The versions that Redis has of a thread."""
     cache = drive(scene.storage._cache())
-    found = drive(cache.look(key, scene.inner.thread(key))) if cache else None
+    found = drive(cache.look(key, scene.inner.thread)) if cache else None
     return sorted(found.known()) if found else []
 
 
@@ -269,7 +269,9 @@ def test_keys_name_the_thread_and_every_one_expires(scene: Scene) -> None:
     place = scene.place.hex()
     names = [name.decode() for name in scene.names()]
     thread = "team%3A a:al%25ice:ticket:42 é"
-    assert names == [f"perdure:{place}:{rest}" for rest in (f"base:{thread}", f"tail:{thread}", "used")]
+    assert names == [
+        f"perdure:{place}:{rest}" for rest in (f"base:{thread}", f"head:{thread}", f"tail:{thread}", "used")
+    ]
     assert all(86_000 < scene.raw.ttl(name) <= 86_400 for name in names)
 
 
@@ -279,7 +281,7 @@ def test_use_makes_a_thread_live_longer(raw: Redis) -> None:
     for name in scene.names():
         raw.expire(name, 10)
     drive(scene.storage.restore(THREAD))
-    assert [raw.ttl(name) > 400 for name in scene.names(":t1")] == [True, True]
+    assert [raw.ttl(name) > 400 for name in scene.names(":t1")] == [True, True, True]
     drive(scene.scribe.append())
     assert all(raw.ttl(name) > 400 for name in scene.names())
     scene.close()

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from perdure.app.freshness import LastRead
 from perdure.app.parts import Parts
 from perdure.app.users import UserId
 from perdure.checkpoints.requests import Request, Saved
@@ -57,6 +58,7 @@ class Handle:
         self._task = task
         self._seen: int | None = None
         self._uid: str | None = None  # of the thread that was seen
+        self._last_read: LastRead | None = None
         self._is_found = False  # the storage is ready, and the key is the whole one
 
     @property
@@ -68,6 +70,11 @@ class Handle:
     def user(self) -> UserId | None:
         """Whose thread it is, once that is known."""
         return self._parts.users.shown(self._key.user)
+
+    @property
+    def last_read(self) -> LastRead | None:
+        """Where the last `load` of the newest state, or list of `messages`, came from, and how old it was."""
+        return self._last_read
 
     def __repr__(self) -> str:
         return f"Thread({self._key.id!r}" + (f", user={self.user!r})" if self._key.user else ")")

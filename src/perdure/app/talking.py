@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
+from perdure.app.freshness import Fresh, cached_messages, is_cached
 from perdure.app.travelling import TimeTravel
 from perdure.core.checkpoint import check_limit
 from perdure.core.codec import encode
@@ -39,6 +40,8 @@ class Talking(TimeTravel):
         *,
         before: Place = None,
         after: Place = None,
+        fresh: Fresh = "storage",
+        max_age: float | None = None,
         **filters: Unpack[Filters],
     ) -> list[Any]:
         """Return what was said in this thread, oldest first; with `limit`, the newest that many.
@@ -46,11 +49,24 @@ class Talking(TimeTravel):
         `search` finds messages that hold all its words. `before` and `after` are an id (or the number of a line) of a
         message that is known already: with `after`, `limit` counts from there on. Filters are `role`, `node`, `run`,
         `since`, `until` and `metadata`.
+
+        With `fresh="cache"` Redis alone is asked for the newest ones, as by `load`; it knows no search and no filters.
         """
+        oldest = is_cached(fresh, max_age)
         if search is None and before is None and after is None and not filters:
-            return await self._parts.messages.list(await self._found(), None if limit is None else check_limit(limit))
+            return await self._list(None if limit is None else check_limit(limit), oldest)
+        if oldest is not None:
+            raise InvalidInputError('fresh="cache" lists the newest messages only; leave searches and filters out')
         found = await self._lines(limit, search, before, after, filters)
         return [each.message for each in found]
+
+    async def _list(self, limit: int | None, oldest: float | None) -> list[Any]:
+        key = await self._found()
+        cached = None if oldest is None else await cached_messages(self._parts, key, limit, oldest)
+        if cached is not None:
+            said, self._last_read = cached
+            return said
+        return await self._parts.messages.list(key, limit)
 
     async def message_lines(
         self,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from perdure.app.freshness import Fresh, LastRead, cached_head, is_cached
 from perdure.app.handle import ABSENT, built, checkpoint_of
 from perdure.app.naming import ThreadInfo, info_of
 from perdure.app.rerunning import Running
@@ -51,12 +52,22 @@ class Thread(Running):
     somebody changed the state since then; `append` is right after any change and is placed after it.
     """
 
-    async def load(self, ref: object = None, default: Any = ABSENT) -> Any:
-        """Return the newest state, or that at `ref`; raise `NotFoundError` when absent, unless a default is given."""
+    async def load(
+        self, ref: object = None, default: Any = ABSENT, *, fresh: Fresh = "storage", max_age: float | None = None
+    ) -> Any:
+        """Return the newest state, or that at `ref`; raise `NotFoundError` when absent, unless a default is given.
+
+        With `fresh="cache"` Redis alone is asked, where the store has a hot layer: the state is one that was the newest
+        at most `max_age` seconds ago (60); `last_read` tells how old it is. The storage is asked where Redis does not
+        have it. Saving a state that is not the newest any more is refused as ever.
+        """
+        oldest = is_cached(fresh, max_age)
+        if oldest is not None and ref is not None:
+            raise InvalidInputError('fresh="cache" knows the newest state only; leave ref or fresh out')
         key = await self._found()
         self._parts.state_was_read()
         if ref is None:
-            head = await self._head(key)
+            head = await self._head(key, oldest)
             self._seen, self._uid = head.version, head.uid  # also that there is nothing: who saves then expects that
             if head.version == 0 or head.document.root is None:
                 return self._default(default, f"a state of thread {self.id!r}")
@@ -68,11 +79,17 @@ class Thread(Running):
                 raise
             return default
 
-    async def _head(self, key: ThreadKey) -> Head:
+    async def _head(self, key: ThreadKey, oldest: float | None) -> Head:
+        cached = None if oldest is None else await cached_head(self._parts, key, oldest)
+        if cached is not None:
+            head, self._last_read = cached
+            return head
         try:
-            return await self._parts.engine.head(key)
+            head = await self._parts.engine.head(key)
         except DamagedError as exc:
             raise await self._parts.newest.advised(key, exc) from exc
+        self._last_read = LastRead(source="storage", age=0.0, version=head.version)
+        return head
 
     async def save(
         self,

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import msgspec
 
+from perdure.app.freshness import LastRead
 from perdure.app.handle import Sight
 from perdure.core.errors import InvalidInputError, UnsupportedValueError
 from perdure.core.identity import ThreadKey
@@ -16,6 +17,7 @@ _OWN = ("context", "context_summary", "execution_meta")
 _CLASS = "class"
 _SEEN = "_perdure_seen"  # the last threads it was loaded from or saved to, and what was seen of each
 _THREADS = 15
+_READ = "_perdure_read"  # where it came from when it was loaded
 
 
 class ExecutionState(msgspec.Struct, kw_only=True):
@@ -58,6 +60,11 @@ class AgentState(msgspec.Struct, kw_only=True, dict=True):
         """The summary of what is no longer in the context."""
         return self.context_summary
 
+    @property
+    def last_read(self) -> LastRead | None:
+        """Whether Redis or the storage vouched for this state when it was loaded, and its age; None for a new one."""
+        return vars(self).get(_READ)
+
     # A copy is as old as what it was made of: one that forgot its version would overwrite what nobody has seen.
     def __copy__(self) -> Self:
         made = msgspec.structs.replace(self)
@@ -87,6 +94,11 @@ def mark_seen(state: AgentState, key: ThreadKey, sight: Sight | None) -> None:
         vars(state)[_SEEN] = {**dict(others), key: sight}
 
 
+def mark_read(state: AgentState, read: LastRead | None) -> None:
+    """Let a state remember where it came from."""
+    vars(state)[_READ] = read
+
+
 def stored(state: AgentState) -> dict[str, Any]:
     """A state as a thread keeps it: its fields, and the name of its class, which can be the name of no field."""
     _check(state)
@@ -97,7 +109,7 @@ def stored(state: AgentState) -> dict[str, Any]:
 def _check(state: AgentState) -> None:
     if not isinstance(state, AgentState):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidInputError(f"a state must be an AgentState, not {type(state).__name__}")
-    for name in vars(state).keys() - {_SEEN}:
+    for name in vars(state).keys() - {_SEEN, _READ}:
         raise UnsupportedValueError(
             f"state.{name}", f"is no field of {type(state).__name__}", "declare it in the class"
         )

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from perdure.app.freshness import MAX_AGE, is_cached
 from perdure.app.handle import key_of, remember, sight_of
 from perdure.app.thread import Thread
 from perdure.checkpointer.calling import operation, twin
 from perdure.checkpointer.calls import Calls, log
 from perdure.checkpointer.config import Config
 from perdure.checkpointer.speech import as_messages
-from perdure.checkpointer.state import AgentState, built, is_state, mark_seen, seen_of, stored
+from perdure.checkpointer.state import AgentState, built, is_state, mark_read, mark_seen, seen_of, stored
 from perdure.core.checkpoint import Checkpoint
 from perdure.core.comparison import Comparison
 from perdure.core.entries import NewEntry
@@ -71,19 +72,24 @@ class States(Calls):
         A storage that cannot be reached raises `StorageUnavailableError`, a `ConnectionError`; only with
         `on_unavailable="fresh"` is the answer an empty state then, with a warning in the log.
         """
+        return await self._got(config, ref, on_unavailable, {})
+
+    async def _got(
+        self, config: Config, ref: object, on_unavailable: OnUnavailable, how: dict[str, Any]
+    ) -> AgentState | None:
         if on_unavailable not in ("raise", "fresh"):
             raise InvalidInputError(f'on_unavailable must be "raise" or "fresh", not {on_unavailable!r}')
         try:
-            return await self._get(self.thread(config), ref)
+            return await self._get(self.thread(config), ref, how)
         except StorageUnavailableError as exc:
             if on_unavailable == "raise":
                 raise
             log.warning("the storage cannot be reached, starting with a fresh state: %s", exc)
             return AgentState()
 
-    async def _get(self, thread: Thread, ref: object) -> AgentState | None:
+    async def _get(self, thread: Thread, ref: object, how: dict[str, Any]) -> AgentState | None:
         try:
-            kept = await thread.load(ref)
+            kept = await thread.load(ref, **how)
         except NotFoundError:
             if ref is not None:
                 raise
@@ -94,12 +100,20 @@ class States(Calls):
             raise InvalidInputError(f"the state of thread {thread.id!r} is not an agent's: load it with store.thread()")
         state = built(kept, thread.id)
         mark_seen(state, await key_of(thread), sight_of(thread) if ref is None else None)
+        mark_read(state, thread.last_read if ref is None else None)
         return state
 
     @operation
-    async def aget_state_cache(self, config: Config, *, on_unavailable: OnUnavailable = "raise") -> AgentState | None:
-        """Load the newest state from Redis if that has it and the storage vouches for it, else from the storage."""
-        return await self.aget_state(config, on_unavailable=on_unavailable)
+    async def aget_state_cache(
+        self, config: Config, *, max_age: float = MAX_AGE, on_unavailable: OnUnavailable = "raise"
+    ) -> AgentState | None:
+        """Load a state that was the newest at most `max_age` seconds ago from Redis alone, else from the storage.
+
+        `state.last_read` tells which, and how old the state is. Putting one that is not the newest any more is refused
+        with `VersionConflictError`. Without Redis it is `aget_state`.
+        """
+        is_cached("cache", max_age)
+        return await self._got(config, None, on_unavailable, {"fresh": "cache", "max_age": max_age})
 
     @operation
     async def aclear_state(self, config: Config) -> None:
@@ -126,7 +140,7 @@ class States(Calls):
         """
         thread = self.thread(config)
         await thread.rewind(ref)
-        return await self._get(thread, None)
+        return await self._get(thread, None, {})
 
     @operation
     async def afork(self, config: Config, to: str, ref: object = None) -> Config:

@@ -30,7 +30,7 @@ from perdure.core.ports import Clock, Randomness, Telemetry
 from perdure.core.pruning import is_blank
 from perdure.core.seen import Seen
 from perdure.core.threads import ThreadRow
-from perdure.core.writes import Appended, Write, made_again
+from perdure.core.writes import Appended, Restored, Write, made_again
 from perdure.storage.contract import Storage
 
 if TYPE_CHECKING:
@@ -90,6 +90,19 @@ class Engine(Adding):
             raise
         self._heads.put(key, head)
         self.ids.follow(head.checkpoint)
+        return head
+
+    def known(self, key: ThreadKey) -> Head | None:
+        """The newest state that this process remembers, whatever was written since."""
+        return self._heads.get(key)
+
+    async def fold(self, key: ThreadKey, restored: Restored, *, is_linked: bool) -> Head | None:
+        """The state of what was restored, remembered unless a newer one is; None where that is damaged."""
+        head = await self._restorer.fold(key, restored, is_linked=is_linked)
+        known = self._heads.get(key)
+        if head is not None and (known is None or known.uid != head.uid or known.last <= head.last):
+            self._heads.put(key, head)
+            self.ids.follow(head.checkpoint)
         return head
 
     async def at(self, key: ThreadKey, version: int, uid: str | None = None) -> Document:

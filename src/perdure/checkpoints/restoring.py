@@ -111,12 +111,29 @@ class Restorer:
         except SnapshotDamaged:
             version = await self._drop_damaged(key, restored, dropped)
             return await self.restore(key, at, dropped | {version}, uid)
-        head = await self._start(key, restored, whole)
         try:
-            changes = await self._changes(key, restored, head)
-            return await self._advanced(key, head, restored, changes)
+            return await self._folded(key, restored, whole)
         except fold.Pruned as exc:
             raise await self._gone(restored.row, at, exc.version) from exc
+
+    async def _folded(self, key: ThreadKey, restored: Restored, whole: WholeState | None) -> Head:
+        head = await self._start(key, restored, whole)
+        changes = await self._changes(key, restored, head)
+        return await self._advanced(key, head, restored, changes)
+
+    async def fold(self, key: ThreadKey, restored: Restored, *, is_linked: bool) -> Head | None:
+        """The head of what was restored already; None where it is damaged, and the storage has to be asked.
+
+        `is_linked`: whoever restored it has checked that it leads, link by link, to the head that its row names.
+        """
+        try:
+            whole = fold.whole_of(restored.snapshot) if restored.snapshot else None
+            if not is_linked:
+                fold.verify(restored, None)
+                await self._check_place(key, restored)
+            return await self._folded(key, restored, whole)
+        except (SnapshotDamaged, DamagedError, fold.Pruned):
+            return None
 
     async def _gone(self, row: ThreadRow, at: int | None, empty: int) -> Exception:
         """Why a payload is missing: it was pruned, or somebody took it away."""

@@ -56,9 +56,9 @@ def unseal(sealed: bytes) -> bytes:
     return bytes(unsealed(sealed))
 
 
-def unsealed(sealed: bytes) -> bytes | memoryview:
+def unsealed(sealed: bytes | memoryview) -> bytes | memoryview:
     """`unseal` without a copy of what is there already."""
-    head = sealed[:3]
+    head = bytes(sealed[:3])
     if head == _PLAIN:
         return memoryview(sealed)[3:]
     if head == _PACKED:

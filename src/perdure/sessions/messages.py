@@ -28,7 +28,7 @@ from perdure.sessions.projecting import Projector
 from perdure.storage.contract import Storage
 
 _KINDS = (*STATE_KINDS, *SPOKEN_KINDS)
-_WINDOW = 16  # entries that are looked at first, beside two for each message
+WINDOW = 16  # entries that are looked at first, beside two for each message
 _WIDER = 4  # times, when they did not hold enough
 _PAGE = 200  # lines that are read at a time where more has to be asked of them than an index knows
 
@@ -146,7 +146,7 @@ class Messages:
     async def _newest(self, key: ThreadKey, limit: int) -> Sequence[Raw | bytes]:
         """The newest messages, from the newest entries where those tell; else from all."""
         row = await self._storage.thread(key)
-        window = 2 * limit + _WINDOW
+        window = 2 * limit + WINDOW
         while row is not None and window < row.head:
             said = await self._added(key, row.head - window)
             if said is None:

@@ -7,6 +7,7 @@ from typing import Any, Unpack
 
 from perdure.app.analytics import Analytics, Topics
 from perdure.app.asking import Filters, MessageLine
+from perdure.app.freshness import Fresh, LastRead
 from perdure.app.talking import Place
 from perdure.app.thread import Thread as AsyncThread
 from perdure.app.users import UserId
@@ -31,6 +32,11 @@ class Talking:
         """Whose thread it is, once that is known."""
         return self._thread.user
 
+    @property
+    def last_read(self) -> LastRead | None:
+        """Where the last `load` of the newest state, or list of `messages`, came from, and how old it was."""
+        return self._thread.last_read
+
     def __repr__(self) -> str:
         return repr(self._thread)
 
@@ -41,10 +47,14 @@ class Talking:
         *,
         before: Place = None,
         after: Place = None,
+        fresh: Fresh = "storage",
+        max_age: float | None = None,
         **filters: Unpack[Filters],
     ) -> list[Any]:
         """Return what was said in this thread, oldest first; with `limit`, the newest that many."""
-        return self._run(self._thread.messages(limit, search, before=before, after=after, **filters))
+        return self._run(
+            self._thread.messages(limit, search, before=before, after=after, fresh=fresh, max_age=max_age, **filters)
+        )
 
     def message_lines(
         self,

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from perdure.app.branches import Branch
+from perdure.app.freshness import Fresh
 from perdure.app.rerunning import Changed, Effects
 from perdure.app.thread import PathLike, ThreadInfo
 from perdure.app.travelling import OnFailure
@@ -37,9 +38,15 @@ _ABSENT: Any = object()
 class Thread(Talking):
     """`perdure.Thread` for synchronous code."""
 
-    def load(self, ref: object = None, default: Any = _ABSENT) -> Any:
-        """Return the newest state, or that at `ref`; raise `NotFoundError` when absent, unless a default is given."""
-        return self._run(self._thread.load(ref) if default is _ABSENT else self._thread.load(ref, default))
+    def load(
+        self, ref: object = None, default: Any = _ABSENT, *, fresh: Fresh = "storage", max_age: float | None = None
+    ) -> Any:
+        """Return the newest state, or that at `ref`; raise `NotFoundError` when absent, unless a default is given.
+
+        With `fresh="cache"` Redis alone is asked for one that was the newest at most `max_age` seconds ago (60).
+        """
+        defaults = {} if default is _ABSENT else {"default": default}
+        return self._run(self._thread.load(ref, fresh=fresh, max_age=max_age, **defaults))
 
     def save(
         self,

@@ -173,6 +173,10 @@ class BackgroundStorage:
             broken = self._backlog.confess(key)
         self._raise(broken)
 
+    async def settled(self, key: ThreadKey) -> None:
+        """Wait until what was acknowledged for a thread is durable; for readers that ask somebody else."""
+        await self._settled(key)
+
     async def _wait(self, key: ThreadKey | None = None) -> None:
         """Wait until what is queued now, for a thread or for all, is durable or lost."""
         self._check()

@@ -15,7 +15,7 @@ from perdure.core.errors import EntryDamagedError
 from perdure.core.threads import ThreadRow
 from perdure.core.writes import Restored
 from perdure.storage.hot.keys import member_of
-from perdure.storage.hot.signing import Base, Refused, Signer
+from perdure.storage.hot.signing import Base, HeadMark, Refused, Signer
 
 Enough = Callable[[Entry], bool]
 
@@ -23,8 +23,11 @@ Enough = Callable[[Entry], bool]
 class Found:
     """The raw values of one thread, looked at only as far as a question needs them."""
 
-    def __init__(self, signer: Signer, row: ThreadRow, base: object, elements: object) -> None:
+    def __init__(self, signer: Signer, row: ThreadRow, base: object, elements: object, *, asked_at: int = 0) -> None:
         self.row = row
+        self.asked_at = asked_at  # when the storage was asked for the row
+        self.under: bytes | None = None  # the tombstone that a head mark of this row may be made under; None: no mark
+        self.marks: Marks | None = None
         self.refused = 0  # values that are not ours, or not this thread's
         self._signer = signer
         self._member = member_of(row.key)
@@ -101,6 +104,38 @@ class Found:
         except EntryDamagedError:
             self.refused += 1
             return None
+
+
+class Marks:
+    """The head marks of one thread in Redis."""
+
+    def __init__(self, signer: Signer, member: bytes, values: object) -> None:
+        self.is_list = isinstance(values, list)
+        self.refused = 0  # values that are not ours, or not this thread's
+        self._values: list[bytes] = []
+        self._marks: list[HeadMark | None] = []
+        for value in values if isinstance(values, list) else []:
+            self._read(signer, member, value)
+
+    def _read(self, signer: Signer, member: bytes, value: object) -> None:
+        try:
+            mark = signer.head_in(member, value)
+        except Refused:
+            self.refused += 1
+            mark = None
+        if isinstance(value, bytes):
+            self._values.append(value)
+            self._marks.append(mark)
+
+    @property
+    def newest(self) -> HeadMark | None:
+        """The one of the highest version: pushes of several processes arrive in any order."""
+        return max(filter(None, self._marks), key=lambda mark: (mark.head, mark.at), default=None)
+
+    def of_others(self, uid: str, under: bytes) -> list[bytes]:
+        """Those of another life of the thread, from before its newest tombstone, or not ours."""
+        pairs = zip(self._values, self._marks, strict=True)
+        return [value for value, mark in pairs if mark is None or (mark.uid, mark.under) != (uid, under)]
 
 
 def is_sound(restored: Restored) -> bool:

@@ -212,6 +212,11 @@ class WorkerRedis:
         self.client.close()
 
 
+def together(commands: list[Command]) -> list[Command]:
+    """All or nothing: a connection that breaks half-way must not leave a key that never expires."""
+    return [("MULTI",), *commands, ("EXEC",)]
+
+
 def open_redis(
     url: str,
     *,

@@ -6,14 +6,15 @@ their commit, so that nothing is there that was not committed; whatever Redis lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
+from typing import TypeVar
 
 from perdure.core.checkpoint import CheckpointQuery, CheckpointRow
 from perdure.core.derived import Derived
 from perdure.core.digest import digest_of
 from perdure.core.entries import Entry, EntryKind
-from perdure.core.errors import StorageError
+from perdure.core.errors import PerdureError, StorageError
 from perdure.core.identity import ThreadKey
 from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected, Projection, Tallies
 from perdure.core.ports import Clock, Randomness, Silence, Telemetry
@@ -24,9 +25,11 @@ from perdure.core.transfer import ThreadCopy
 from perdure.core.verification import Damage
 from perdure.core.writes import Appended, Restored, Sizes, Snapshot, Write
 from perdure.storage.contract import INCARNATION, Migrate, Schema, Storage, Watch
-from perdure.storage.hot.cache import WINDOW, Cache
+from perdure.storage.hot.alone import CachedLog, CachedState, Known
+from perdure.storage.hot.cache import WINDOW, Cache, RedisAway
 from perdure.storage.hot.ports import RedisPort
 
+T = TypeVar("T")
 CACHE_TTL = 86400  # seconds
 MAX_CACHED_THREADS = 1000
 _SECRET, _PLACE = 32, 6  # bytes
@@ -78,6 +81,7 @@ class HotStorage:
                     ttl=self._ttl,
                     max_threads=self._max_threads,
                     clock=self._clock,
+                    randomness=self._randomness,
                     telemetry=self._telemetry,
                 )
         return self._made
@@ -102,12 +106,39 @@ class HotStorage:
 
     async def append(self, write: Write) -> Appended:
         cache = await self._cache()
+        if cache is None:
+            return await self._inner.append(write)
+        if not write.is_plain and write.names is None:
+            return await self._taken_back(cache, write)
+        asked_at = cache.now()
         # Push to Redis only after the commit: the other order served a state that a rollback had undone.
         done = await self._inner.append(write)
-        if cache and write.pruning is not None:
-            await cache.forget(write.key)
-        elif cache and not done.again:
-            await cache.push(write, done)
+        if not done.again:
+            await cache.push(write, done, asked_at)
+        return done
+
+    async def _taken_back(self, cache: Cache, write: Write) -> Appended:
+        """A rewind, or a write that drops content: nothing that was read before it may be served after it."""
+        asked_at = cache.now()
+        done = await self._buried(cache, write.key, lambda: self._inner.append(write), drop=write.pruning is not None)
+        if write.pruning is None and not done.again:
+            await cache.push(write, done, asked_at)
+        return done
+
+    async def _buried(self, cache: Cache, key: ThreadKey, work: Callable[[], Awaitable[T]], *, drop: bool) -> T:
+        """Do what takes something away from readers, between two tombstones.
+
+        The first one is in Redis before the storage is asked: a process that dies in between leaves it behind. Where
+        it is not known what the storage did, it stays.
+        """
+        await cache.bury(key)
+        try:
+            done = await work()
+        except PerdureError as exc:
+            if not isinstance(exc, StorageError):
+                await cache.settle(key, drop=False)
+            raise
+        await cache.settle(key, drop=drop)
         return done
 
     async def keyed(self, key: ThreadKey, idem_key: str) -> Entry | None:
@@ -119,24 +150,71 @@ class HotStorage:
     async def restore(self, key: ThreadKey, *, at: int | None = None, after: int | None = None) -> Restored | None:
         if at is not None or after is not None:
             # What is new after a known version is a small indexed read: asking two places for it would take longer.
-            return await self._inner.restore(key, at=at, after=after)
-        restored, _ = await self._restored(key)
+            restored = await self._inner.restore(key, at=at, after=after)
+            cache = await self._cache()
+            if cache is not None and restored is not None:
+                if at is None:
+                    cache.lines.put(key, restored.row)
+                await cache.used(key)
+            return restored
+        restored, _ = await self.restore_and_fill(key)
         return restored
 
-    async def _restored(self, key: ThreadKey) -> tuple[Restored | None, bool]:
-        """What folding the head needs, and whether Redis has it now."""
+    async def _used(self, key: ThreadKey) -> None:
+        """A thread was read, and Redis was not asked: it is in use all the same."""
         cache = await self._cache()
-        found = await cache.look(key, self._inner.thread(key)) if cache else None
+        if cache is not None:
+            await cache.used(key)
+
+    async def restore_and_fill(self, key: ThreadKey) -> tuple[Restored | None, bool]:
+        """What folding the head needs, as the storage vouches for it, and whether Redis has it now."""
+        cache = await self._cache()
+        found = await cache.look(key, self._inner.thread) if cache else None
         if cache is None or found is None:
             return await self._inner.restore(key), False
         hit = found.restored()
         cache.tell(found, hit is not None)
         if hit is not None:
+            await cache.confirm(found)
             return hit, True
         restored = await self._inner.restore(key)
         if restored is None or restored.records:
             return restored, False  # a thread with pruned ranges after its newest whole state is not kept in Redis
         return restored, await cache.fill(restored, found)
+
+    async def state_alone(self, key: ThreadKey, max_age: float, known: Known | None) -> CachedState | None:
+        """The newest state as Redis alone tells it, at most `max_age` seconds old; None when Redis does not have it.
+
+        Where it is at the version that is `known`, its content is left out. Raises `RedisAway` when Redis does not
+        answer, or lacks a tombstone of this process: then only the storage may be asked.
+        """
+        cache = await self._cache()
+        if cache is None:
+            raise RedisAway
+        if known is not None:
+            alone = await cache.read_alone(key, max_age)
+            if alone is None:
+                return None
+            if (alone.row.uid, alone.row.head, alone.row.head_digest) == known:
+                return CachedState(row=alone.row, age=alone.age, restored=None)
+        alone = await cache.read_alone(key, max_age, cache.whole_content(key))
+        restored = alone.found.restored() if alone and alone.found else None
+        if alone is None or restored is None:
+            return None
+        return CachedState(row=alone.row, age=alone.age, restored=restored)
+
+    async def log_alone(self, key: ThreadKey, max_age: float, count: int | None) -> CachedLog | None:
+        """The newest entries as Redis alone tells them (`count` None: all of them); the same promises."""
+        cache = await self._cache()
+        if cache is None:
+            raise RedisAway
+        wanted = cache.whole_content(key) if count is None else cache.newest_content(key, count)
+        alone = await cache.read_alone(key, max_age, wanted)
+        return CachedLog(alone.row, alone.age, alone.found, self._inner) if alone and alone.found else None
+
+    def count_cached(self, hit: bool) -> None:
+        """Count what came of a read that asked Redis alone."""
+        self._telemetry.count("perdure.hot.cached_hits" if hit else "perdure.hot.cached_misses")
 
     async def entries(
         self, key: ThreadKey, *, after: int = 0, limit: int | None = None, kinds: Sequence[EntryKind] | None = None
@@ -149,11 +227,13 @@ class HotStorage:
     async def _newest(self, key: ThreadKey, after: int) -> list[Entry] | None:
         """The entries after a version if they are few, from Redis or through it; None to ask the storage itself."""
         cache = await self._cache()
-        found = await cache.look_at_newest(key, self._inner.thread(key), WINDOW) if cache else None
+        found = await cache.look_at_newest(key, self._inner.thread, WINDOW) if cache else None
         if cache is None or found is None:
             return None
         hit = found.entries(after)
         cache.tell(found, hit is not None)
+        if hit is not None:
+            await cache.confirm(found)
         if hit is not None or found.row.head - after > WINDOW or after < found.row.parent_version:
             return hit  # a long read of a log does not fill Redis, nor does that of a parent's
         # One more than was asked for: it shows that the first of the others follows from it.
@@ -180,6 +260,7 @@ class HotStorage:
         kinds: Sequence[EntryKind] | None = None,
         checkpoints: bool = False,
     ) -> WholeLog | None:
+        await self._used(key)
         return await self._inner.log(key, after=after, kinds=kinds, checkpoints=checkpoints)
 
     async def seams(self, key: ThreadKey) -> Seams:
@@ -196,10 +277,9 @@ class HotStorage:
 
     async def reindex(self, seen: ThreadRow, made: Derived) -> bool:
         cache = await self._cache()
-        done = await self._inner.reindex(seen, made)
-        if cache:
-            await cache.forget(seen.key)
-        return done
+        if cache is None:
+            return await self._inner.reindex(seen, made)
+        return await self._buried(cache, seen.key, lambda: self._inner.reindex(seen, made), drop=True)
 
     async def strays(self) -> dict[str, int]:
         return await self._inner.strays()
@@ -221,6 +301,7 @@ class HotStorage:
             await cache.drop_snapshot(cache.lines.get(key) or await self._inner.thread(key), version)
 
     async def checkpoints(self, key: ThreadKey, query: CheckpointQuery) -> list[CheckpointRow]:
+        await self._used(key)
         return await self._inner.checkpoints(key, query)
 
     async def user_checkpoints(self, namespace: str, user: str | None, query: CheckpointQuery) -> list[CheckpointRow]:
@@ -239,16 +320,29 @@ class HotStorage:
         return await self._inner.unprojected(owner, limit)
 
     async def messages(self, of: ThreadKey | Owner, query: MessageQuery) -> list[MessageRow]:
+        if isinstance(of, ThreadKey):
+            await self._used(of)
         return await self._inner.messages(of, query)
 
     async def current(self, of: ThreadKey | Owner, query: MessageQuery) -> list[MessageRow] | None:
+        if isinstance(of, ThreadKey):
+            await self._used(of)
         return await self._inner.current(of, query)
 
     async def tally(self, of: ThreadKey | Owner, query: MessageQuery) -> Tallies:
         return await self._inner.tally(of, query)
 
     async def thread(self, key: ThreadKey) -> ThreadRow | None:
-        return await self._inner.thread(key)
+        row = await self._inner.thread(key)
+        cache = await self._cache()
+        if cache is not None:
+            cache.lines.put(key, row)
+        if cache is not None and row is not None:
+            await cache.used(key)
+            if cache.should_fill(key):  # Redis lost what this process goes on reading from its own memory
+                with suppress(PerdureError):  # the row was read: what is wrong beside it is no trouble of this call
+                    await self.restore_and_fill(key)
+        return row
 
     async def line(self, uid: str) -> ThreadRow | None:
         return await self._inner.line(uid)
@@ -273,17 +367,15 @@ class HotStorage:
 
     async def put_thread(self, copy: ThreadCopy) -> ThreadRow:
         cache = await self._cache()
-        row = await self._inner.put_thread(copy)
-        if cache:
-            await cache.forget(row.key)
-        return row
+        if cache is None:
+            return await self._inner.put_thread(copy)
+        return await self._buried(cache, copy.row.key, lambda: self._inner.put_thread(copy), drop=True)
 
     async def delete(self, key: ThreadKey) -> bool:
         cache = await self._cache()
-        deleted = await self._inner.delete(key)
-        if cache:
-            await cache.forget(key)
-        return deleted
+        if cache is None:
+            return await self._inner.delete(key)
+        return await self._buried(cache, key, lambda: self._inner.delete(key), drop=True)
 
     async def claim(self, key: ThreadKey, owner: str, *, until: int, now: int, take_from: str | None = None) -> Lease:
         return await self._inner.claim(key, owner, until=until, now=now, take_from=take_from)
@@ -328,6 +420,8 @@ class HotStorage:
         return await self._inner.sizes(key)
 
     async def close(self) -> None:
+        if self._made is not None:
+            await self._made.pay_at_last()
         self._redis.close()
         await self._inner.close()
 
@@ -336,6 +430,6 @@ class HotStorage:
         warmed = 0
         for user in users:
             for row in await self._inner.threads(ThreadQuery(namespace=namespace, user=user, limit=threads)):
-                _, kept = await self._restored(row.key)
+                _, kept = await self.restore_and_fill(row.key)
                 warmed += kept
         return warmed
