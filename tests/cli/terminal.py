@@ -39,12 +39,14 @@ class Shown(NamedTuple):
     err: str
 
 
-def on_terminal(commands: list[list[str]], folder: Path, env: dict[str, str] | None = None) -> list[Shown]:
+def on_terminal(
+    commands: list[list[str]], folder: Path, env: dict[str, str] | None = None, typed: str = "\x04" * 32
+) -> list[Shown]:
     """What a person sees of each, in colours, with standard error and input on the terminal too."""
     ours, theirs = pty.openpty()
     with _runner(commands, folder, {"TERM": "xterm-256color", **(env or {})}, theirs, theirs) as child:
         os.close(theirs)
-        os.write(ours, b"\x04" * 32)  # Ctrl-D: whoever asks something gets no answer
+        os.write(ours, typed.encode())  # Ctrl-D as a rule: whoever asks something gets no answer
         seen = bytearray()
         try:
             while data := os.read(ours, 65536):

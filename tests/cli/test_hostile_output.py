@@ -88,6 +88,8 @@ def commands(url: str, pause: str) -> dict[str, list[list[str]]]:
         "demo": [["demo", "--vs", ATTACK]],
         "export": [["export", url, NAME, file], ["export", url, "nobody" + NAME, file]],
         "export langgraph": [["export", "langgraph", NAME, "--from", url, "--to", file]],
+        "forget": [["forget", url, NAME, "--dry-run"], ["forget", url, NAME],
+                   ["forget", url, "nobody" + NAME, "--yes"]],
         "import": [["import", "sqlite:///in.db", file, "--user", NAME], ["import", url, file],
                    ["import", url, "no" + file, "--to", NAME, "--user", NAME]],
         "import langgraph": [["import", "langgraph", file, "--into", url, "--types", ATTACK]],
@@ -115,8 +117,8 @@ def commands(url: str, pause: str) -> dict[str, list[list[str]]]:
     }  # fmt: skip
 
 
-_JSON = {"cancel", "compact", "compare", "config", "decide", "export", "import", "pauses", "prune", "repair", "resume",
-         "runs", "sizes", "timeline", "trust", "verify", "why"}  # fmt: skip
+_JSON = {"cancel", "compact", "compare", "config", "decide", "export", "forget", "import", "pauses", "prune", "repair",
+         "resume", "runs", "sizes", "timeline", "trust", "verify", "why"}  # fmt: skip
 
 
 def faults(shown: Shown) -> list[str]:

@@ -17,6 +17,7 @@ from perdure.checkpoints.pruning import Pruned
 from perdure.checkpoints.travel import Rewinding, TimelineItem
 from perdure.core import errors
 from perdure.core.deliveries import Sent
+from perdure.core.erasure import Forgotten, ForgottenThread, Tombstone
 from perdure.core.portable import Listed
 from perdure.core.retention import Plan, Point, Verdict
 from perdure.core.trust_preview import OpenQuestion, RecordedDecision, RunToContinue, ToolToVerify, TrustPreview
@@ -47,6 +48,7 @@ VALUES = (
     perdure.CheckpointDiff, StoreSizes, ThreadTotal, ThreadSizes, KindSize, Weight, Largest, Exported, Listed, Copied,
     TrustPreview, RunToContinue, ToolToVerify, RecordedDecision, OpenQuestion,
     WorkflowResult, WorkflowPreview, StepProgress,
+    Forgotten, ForgottenThread, Tombstone,
     perdure.webhooks.Webhook, perdure.webhooks.Notice, perdure.webhooks.Body, Sent,
 )  # fmt: skip
 AGENTS = (

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from perdure.app.analytics import Analytics, Topics
     from perdure.app.asking import Filters, MessageLine
     from perdure.app.copying import Copied
+    from perdure.app.erasure import Progress as ForgetProgress
     from perdure.app.exporting import Exported
     from perdure.app.maintenance import PruneReport
     from perdure.app.naming import ThreadInfo
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from perdure.app.thread import Thread
     from perdure.app.users import UserId
     from perdure.core.comparison import Comparison, Comparisons
+    from perdure.core.erasure import Forgotten
     from perdure.core.links import Link
     from perdure.core.retention_policy import Retention
     from perdure.core.verification import Report
@@ -167,6 +169,18 @@ class UserScope:
     async def verify(self, *, restore: bool = False) -> Report:
         """Check the user's threads."""
         return await self._store.verify(restore=restore, user=self._user)
+
+    async def forget(
+        self, dry_run: bool = True, *, force: bool = False, progress: ForgetProgress | None = None
+    ) -> Forgotten:
+        """Erase everything of this user, and of nobody else; without `dry_run=False`, only say what there is."""
+        from perdure.app.erasure import forget
+        from perdure.app.store import parts_of
+
+        return await forget(
+            parts_of(self._store), self.namespace, self._user, dry_run=dry_run, force=force, progress=progress,
+            scoped=True,
+        )  # fmt: skip
 
 
 class ApproverScope:

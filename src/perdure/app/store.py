@@ -25,6 +25,7 @@ from perdure.core.threads import NO_PATCH, ThreadPatch
 if TYPE_CHECKING:
     from perdure.app.agent import Agent
     from perdure.app.copying import Copied
+    from perdure.app.erasure import Progress as ForgetProgress
     from perdure.app.exporting import Exported
     from perdure.app.maintenance import Progress, PruneReport
     from perdure.app.options import StorageOptions
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from perdure.checkpoints.verifying import Progress as VerifyProgress
     from perdure.core.approvals import Approvals
     from perdure.core.comparison import Comparison, Comparisons
+    from perdure.core.erasure import Forgotten, Tombstone
     from perdure.core.policies import Policies
     from perdure.core.ports import Clock, Randomness, Telemetry
     from perdure.core.recovery_policy import RecoveryPolicy
@@ -437,6 +439,33 @@ class Perdure(Running):
         return found + [
             each for each in skipped if each.namespace == self._namespace and (each.user, each.thread_id) not in known
         ]
+
+    async def forget(
+        self, user: UserId, dry_run: bool = True, *, force: bool = False, progress: ForgetProgress | None = None
+    ) -> Forgotten:
+        """Erase everything of a user in this namespace; without `dry_run=False`, only say what there is.
+
+        That is every thread of the user with its messages, checkpoints, runs, pauses (links to them lead nowhere then),
+        tool results and large values; forks, imports and subgraphs; the user's cached values and items of LangGraph's
+        store; and their copies in Redis. A tombstone without any id or content says that a user was forgotten
+        (`forgotten`). What cannot be reached from here is named in the answer; call `compact` afterwards, which removes
+        freed bytes.
+
+        Threads that are being run raise `UserActiveError` before anything is erased; with `force`, they are erased too,
+        and their runs stop at the next write. It may be killed at any moment: threads go one by one, each whole, and
+        calling it again completes it. Raises `InvalidIdError` without a user.
+        """
+        from perdure.app.erasure import forget
+
+        return await forget(
+            self._parts, self._namespace, user, dry_run=dry_run, force=force, progress=progress, scoped=False
+        )
+
+    async def forgotten(self) -> list[Tombstone]:
+        """The tombstones of the users who were forgotten in this namespace, newest first."""
+        from perdure.app.erasure import tombstones
+
+        return await tombstones(self._parts, self._namespace)
 
     async def compact(self) -> int:
         """Give disk space that nothing uses any more back to the system, and return how many bytes that was.

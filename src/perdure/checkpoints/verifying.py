@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import cast
 
 import msgspec
@@ -14,7 +15,15 @@ from perdure.core import indexing, said
 from perdure.core.checkpoint import MAX_LIMIT, CheckpointQuery, CheckpointRow
 from perdure.core.derived import Derived, same_line
 from perdure.core.entries import Entry
-from perdure.core.errors import MISSING, DamagedError, EntryDamagedError, PerdureError, ValueTooLargeError
+from perdure.core.erasure import is_log, log_key, tombstones
+from perdure.core.errors import (
+    MISSING,
+    DamagedError,
+    EntryDamagedError,
+    NotFoundError,
+    PerdureError,
+    ValueTooLargeError,
+)
 from perdure.core.forks import parents_first
 from perdure.core.identity import ThreadKey
 from perdure.core.indexing import Standing
@@ -249,13 +258,29 @@ class Verifier:
             total = total.plus(newest)
             if progress is not None:
                 progress(done, len(listed.keys), newest)
-        return total
+        return total.plus(await self._tombstones(listed.keys))
+
+    async def _tombstones(self, keys: Iterable[ThreadKey]) -> Report:
+        """How many users were forgotten, if these threads tell of it; what is damaged in them was told already."""
+        forgotten = interrupted = 0
+        for key in keys:
+            with suppress(*_UNREADABLE, NotFoundError):
+                row = await self._storage.thread(key) if is_log(key) else None
+                if row is not None:
+                    restorer = Restorer(cast(Storage, Looking(self._storage, row)), Silence(), self._limits)
+                    found = tombstones((await restorer.restore(key)).document.value() or {})
+                    forgotten += sum(each.finished is not None for each in found)
+                    interrupted += sum(each.finished is None for each in found)
+        return Report(forgotten=forgotten, interrupted=interrupted)
 
     async def everything(
         self, namespace: str, *, user: str | None = None, restore: bool = False, progress: Progress | None = None
     ) -> Report:
         """All threads of a namespace, or of one user in it; unless one is named, what no thread leads to as well."""
-        whole = Report() if user is not None else (await self.integrity()).plus(await self.strays())
+        whole = Report()
+        if user is None:
+            whole = (await self.integrity()).plus(await self.strays())
+            whole = whole.plus(await self.store(log_key(namespace).namespace, restore=restore))
         return whole.plus(await self.store(namespace, user=user, restore=restore, progress=progress))
 
     async def integrity(self) -> Report:

@@ -47,6 +47,7 @@ COMMANDS = {
     "decide": Command("perdure.cli.pauses:decide", "Answer a question that waits."),
     "demo": Command("perdure.cli.demo:demo", "Kill an agent for real and watch it go on."),
     "export": Command("perdure.cli.export:export", "Write a thread into one file that any store can import."),
+    "forget": Command("perdure.cli.forget:forget", "Erase everything of a user, after showing what there is."),
     "import": Command("perdure.cli.import_:import_", "Add the threads of an export to a storage."),
     "key": Command("perdure.cli.key:key", "Show, add or remove keys that sign exports."),
     "pauses": Command("perdure.cli.pauses:pauses", "List the questions that wait for a person."),

@@ -27,6 +27,7 @@ PerdureError
 │   ├── PlanOutdatedError        the thread changed since a prune was planned; plan again
 │   ├── LeaseHeldError           a run owns the thread; wait for it or cancel it
 │   ├── LeaseLostError           another owner took over this run; stop working
+│   ├── UserActiveError          threads of a user who is to be forgotten are being run; cancel them, or say force
 │   ├── UnfinishedRunError       the thread has a run that is not over; resume or abandon it first
 │   └── PauseClosedError         this pause was decided already, or its deadline passed; the first decision is named
 ├── RunError                     a run could not go on, or did not end well
@@ -326,6 +327,20 @@ class LeaseHeldError(ConflictError):
         )
         self.thread_id = thread_id
         self.owner = owner
+
+
+class UserActiveError(ConflictError):
+    """Threads of a user who is to be forgotten are being run; nothing more was erased."""
+
+    def __init__(self, user: str | int, threads: Sequence[str]) -> None:
+        named = ", ".join(map(repr, threads[:_USERS_NAMED]))
+        more = f" and {len(threads) - _USERS_NAMED} more" if len(threads) > _USERS_NAMED else ""
+        super().__init__(
+            f"threads of user {user!r} are being run: {named}{more}; cancel them (store.cancel, `perdure cancel`) or "
+            "wait for them and call forget again, or pass force=True (--force): their runs stop at their next write"
+        )
+        self.user = user
+        self.threads = tuple(threads)
 
 
 class LeaseLostError(ConflictError):

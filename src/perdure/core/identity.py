@@ -12,7 +12,9 @@ import msgspec
 from perdure.core.errors import InvalidIdError, InvalidInputError, short_repr
 
 MAX_ID = 512
-RESULTS, CACHE, SUBGRAPHS, MEMORY = "results", "cache", "subgraphs", "memory"  # what namespaces are reserved for
+# What namespaces are reserved for. Threads in them that belong to a user are erased with the user (`app.erasure`).
+RESULTS, CACHE, SUBGRAPHS, MEMORY = "results", "cache", "subgraphs", "memory"
+ERASURES = "erasures"  # the tombstones of users who were forgotten; nobody's
 _RESERVED = "\x1f"  # begins the namespaces that the library makes for itself; no caller's holds a control character
 
 
@@ -98,7 +100,7 @@ def check_namespace(value: object) -> str:
 
 
 class Reserved(NamedTuple):
-    """What a reserved namespace is for: results of tools, cached values, subgraphs of a thread, memory of graphs."""
+    """What a reserved namespace is for: tools' results, cached values, a thread's subgraphs, memory, tombstones."""
 
     kind: str
     namespace: str  # the caller's, whose threads it belongs to

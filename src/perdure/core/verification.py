@@ -49,6 +49,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     points: int = 0
     snapshots: int = 0
     restored: int = 0  # points that were restored and compared
+    forgotten: int = 0  # users who were forgotten, as the tombstones say
+    interrupted: int = 0  # forgets that were begun and not finished: `forget` for the same user completes them
     damaged: list[Damage] = []
 
     @property
@@ -58,7 +60,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     def plus(self, other: Report) -> Report:
         """Both together."""
-        names = ("threads", "entries", "points", "snapshots", "restored")
+        names = ("threads", "entries", "points", "snapshots", "restored", "forgotten", "interrupted")
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         return Report(**sums, damaged=[*self.damaged, *other.damaged])
 
@@ -66,6 +68,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         seen = [_count(self.threads, "thread"), _count(self.entries, "entry"), _count(self.points, "checkpoint")]
         seen += [_count(self.snapshots, "snapshot")]
         seen += [f"{self.restored:,} restored and compared"] if self.restored else []
+        seen += [f"{_count(self.forgotten, 'user')} forgotten"] if self.forgotten else []
+        seen += [f"{_count(self.interrupted, 'forget')} not finished"] if self.interrupted else []
         verdict = "intact" if self.ok else f"{_count(len(self.damaged), 'damage')}"
         return "\n".join([f"{verdict}: {', '.join(seen)}", *(f"  {each}" for each in self.damaged)])
 

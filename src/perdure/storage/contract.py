@@ -42,6 +42,14 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True):
     min_writer: int  # … and to write it
 
 
+class Leftovers(msgspec.Struct, frozen=True, kw_only=True):
+    """What deleted threads of a user had left behind."""
+
+    blobs: int = 0  # large values that were removed
+    hidden: int = 0  # deleted threads that forks still need
+    unreached: tuple[str, ...] = ()  # what could not be reached, in sentences
+
+
 class Watch(Protocol):
     """Wakes somebody who waits for work of one namespace. What was committed after it was made is never missed."""
 
@@ -360,6 +368,15 @@ class Storage(Protocol):
 
     async def sweep_blobs(self, now: int) -> int:
         """Remove large values that nothing has referred to for `BLOB_GRACE`, and return how many."""
+        ...
+
+    async def sweep_user(self, namespace: str, user: str) -> Leftovers:
+        """Remove what deleted threads of a user left behind, whenever that was; for erasing a user.
+
+        That is: large values that no thread refers to, and deleted threads that no fork needs any more. A value that a
+        write under way refers to stays. The answer says how many values went, how many deleted threads forks still
+        need, and what could not be reached.
+        """
         ...
 
     async def keep(self, name: str, value: bytes) -> bytes:

@@ -44,7 +44,7 @@ from perdure.core.writes import (
     same_request,
     stamped,
 )
-from perdure.storage.contract import BLOB_GRACE, NEVER, SCHEMA, Migrate, Schema, Watch
+from perdure.storage.contract import BLOB_GRACE, NEVER, SCHEMA, Leftovers, Migrate, Schema, Watch
 from perdure.storage.lineage import Span, spans
 from perdure.storage.ports import PollingWatch, pause_anywhere
 from perdure.storage.shelf import Shelved
@@ -511,6 +511,18 @@ class MemoryStorage:
             for key in old:
                 del self._blobs[key]
             return len(old)
+
+    async def sweep_user(self, namespace: str, user: str) -> Leftovers:
+        with self._open():
+            mine = [
+                log for log in self._logs.values() if (log.row.key.namespace, log.row.key.user) == (namespace, user)
+            ]
+            used = {digest for log in mine for digest in log.blobs}
+            gone = [key for key in self._blobs if key[:2] == (namespace, user) and key[2] not in used]
+            for key in gone:
+                del self._blobs[key]
+            hidden = sum(self._by_key.get(log.row.key) != log.row.uid for log in mine)
+            return Leftovers(blobs=len(gone), hidden=hidden)
 
     async def keep(self, name: str, value: bytes) -> bytes:
         with self._open():

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from perdure.app.analytics import Analytics, Topics
     from perdure.app.asking import Filters, MessageLine
     from perdure.app.copying import Copied
+    from perdure.app.erasure import Progress as ForgetProgress
     from perdure.app.exporting import Exported
     from perdure.app.maintenance import PruneReport
     from perdure.app.rerunning import Changed
     from perdure.core.comparison import Comparison, Comparisons
+    from perdure.core.erasure import Forgotten
     from perdure.core.retention_policy import Retention
     from perdure.core.verification import Report
     from perdure.runtime.decisions import Decision, Pause
@@ -153,6 +155,10 @@ class UserScope:
     def verify(self, *, restore: bool = False) -> Report:
         """Check the user's threads."""
         return self._run(self._scope.verify(restore=restore))
+
+    def forget(self, dry_run: bool = True, *, force: bool = False, progress: ForgetProgress | None = None) -> Forgotten:
+        """Erase everything of this user, and of nobody else; without `dry_run=False`, only say what there is."""
+        return self._run(self._scope.forget(dry_run, force=force, progress=progress))
 
 
 class ApproverScope:

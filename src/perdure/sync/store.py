@@ -41,6 +41,8 @@ from perdure.sync.driver import Driver
 from perdure.sync.thread import Thread, held
 
 if TYPE_CHECKING:
+    from perdure.app.erasure import Progress as ForgetProgress
+    from perdure.core.erasure import Forgotten, Tombstone
     from perdure.sync.scope import ApproverScope, UserScope
 
 
@@ -270,6 +272,16 @@ class Perdure(Agents):
     def damaged(self) -> list[Damage]:
         """The threads that lists, searches and workers skip, because they cannot be read. See `perdure.Perdure`."""
         return self._run(self._store.damaged())
+
+    def forget(
+        self, user: UserId, dry_run: bool = True, *, force: bool = False, progress: ForgetProgress | None = None
+    ) -> Forgotten:
+        """Erase everything of a user; without `dry_run=False`, only say what there is. See `perdure.Perdure.forget`."""
+        return self._run(self._store.forget(user, dry_run, force=force, progress=progress))
+
+    def forgotten(self) -> list[Tombstone]:
+        """The tombstones of the users who were forgotten in this namespace, newest first."""
+        return self._run(self._store.forgotten())
 
     def compact(self) -> int:
         """Give disk space that nothing uses any more back to the system, and return how many bytes that was."""

@@ -92,3 +92,18 @@ def test_a_copy_of_a_namespace_or_of_a_thread_takes_them_along(tmp_path: Path) -
         target = f"sqlite:///{tmp_path}/copy{number}.db"
         assert perdure("copy", url, target, *chosen).returncode == 0
         assert seen(target, namespace="acme") == (2, remembered)
+
+
+def test_forgetting_a_user_erases_graphs_subgraphs_and_memories(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/agents.db"
+    fill(url, user="alice")
+    fill(url, user="bob")
+    fill(url)
+    with Perdure.open(url) as store:
+        done = store.forget("alice", dry_run=False)
+        assert done.is_complete
+        counts = {kind: done.counts[kind] for kind in ("threads", "subgraphs", "checkpoints", "store_items")}
+        assert counts == {"threads": 1, "subgraphs": 1, "checkpoints": 2, "store_items": 1}
+        assert store.verify().ok
+    assert seen(url, user="alice") == (0, None)
+    assert seen(url, user="bob") == seen(url) == (2, {"city": "Paris"})

@@ -37,7 +37,7 @@ from perdure.storage.background.backlog import Backlog
 from perdure.storage.background.errors import BrokenPromise, broken_promises
 from perdure.storage.background.ports import Queue
 from perdure.storage.background.writer import LOST, Writer
-from perdure.storage.contract import Migrate, Schema, Storage, Watch
+from perdure.storage.contract import Leftovers, Migrate, Schema, Storage, Watch
 from perdure.storage.ports import check_usable
 
 T = TypeVar("T")
@@ -420,6 +420,10 @@ class BackgroundStorage:
     async def sweep_blobs(self, now: int) -> int:
         await self._wait()
         return await self._inner.sweep_blobs(now)
+
+    async def sweep_user(self, namespace: str, user: str) -> Leftovers:
+        await self._wait()
+        return await self._inner.sweep_user(namespace, user)
 
     async def keep(self, name: str, value: bytes) -> bytes:
         return await self._inner.keep(name, value)

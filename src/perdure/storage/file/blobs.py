@@ -104,6 +104,20 @@ class Blobs:
             self._disk.sync_folder(join(self._root, scope))
             return len(gone)
 
+    def clear(self, scope: str, used: Callable[[], set[str]]) -> int:
+        """Remove the values of one user that nothing refers to, however new they are, and return how many."""
+        if not self._disk.is_folder(join(self._root, scope)):
+            return 0
+        with self.held(scope):  # no write is about to refer to one of them
+            in_use = used()
+            names = [name for name in self._disk.names(join(self._root, scope)) if name.endswith(_END)]
+            gone = [name for name in names if name.removesuffix(_END) not in in_use]
+            for name in gone:
+                self._disk.remove(join(self._root, scope, name))
+            files.remove_leftovers(self._disk, join(self._root, scope))
+            self._disk.sync_folder(join(self._root, scope))
+            return len(gone)
+
     def _old(self, scope: str, until: int) -> list[str]:
         folder = join(self._root, scope)
         names = [name for name in self._disk.names(folder) if name.endswith(_END)]

@@ -29,7 +29,9 @@ def _trash(logs: Logs) -> int:
 
 def _root(logs: Logs) -> int:
     with layout.held(logs.disk, logs.root):
-        return sum(files.remove_leftovers(logs.disk, folder) for folder in (logs.root, join(logs.root, KEPT)))
+        leftovers = sum(files.remove_leftovers(logs.disk, folder) for folder in (logs.root, join(logs.root, KEPT)))
+    # Rows of threads that were deleted stand in the directory until it is written anew.
+    return leftovers + logs.directory.rewrite()
 
 
 def _thread(logs: Logs, folder: str) -> int:

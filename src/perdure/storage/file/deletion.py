@@ -11,10 +11,14 @@ from posixpath import basename, dirname, join
 
 from perdure.core.errors import DamagedError, EntryDamagedError, StorageIOError
 from perdure.core.identity import ThreadKey
+from perdure.storage.contract import Leftovers
 from perdure.storage.file import files
+from perdure.storage.file.blobs import Blobs
 from perdure.storage.file.forks import last_needed
+from perdure.storage.file.lines import NOBODY, row_after
 from perdure.storage.file.log import INDEX, Log
 from perdure.storage.file.logs import HIDDEN, THREADS, TRASH, Logs, name_of
+from perdure.storage.file.reading import used_blobs_of
 from perdure.storage.file.snapshots import Snapshots
 
 
@@ -89,6 +93,27 @@ def free(logs: Logs, uid: str | None) -> None:
     if log is not None and version is None:
         _discard(logs, folder)
         free(logs, log.row.parent_uid)
+
+
+def sweep_user(logs: Logs, blobs: Blobs, namespace: str, user: str) -> Leftovers:
+    """The sweep_user of the contract."""
+    for uid in _hidden(logs, namespace, user):
+        free(logs, uid)
+    key = ThreadKey(namespace, user, "")
+    removed = blobs.clear(blobs.scope(key), lambda: used_blobs_of(logs, namespace, user))
+    return Leftovers(blobs=removed, hidden=len(_hidden(logs, namespace, user)))
+
+
+def _hidden(logs: Logs, namespace: str, user: str) -> list[str]:
+    """The deleted threads of a user that forks need, by uid."""
+    found: list[str] = []
+    for folder in logs.folders(HIDDEN):
+        with suppress(DamagedError):  # nobody can tell whose it is; its forks, if there are any, will say so
+            born = logs.born(folder)
+            row = row_after(NOBODY, born) if born else None
+            if row is not None and (row.key.namespace, row.key.user) == (namespace, user):
+                found.append(row.uid)
+    return found
 
 
 def clean(logs: Logs) -> None:

@@ -296,6 +296,15 @@ class Directory:
             with suppress(StorageError):
                 self._write_anew()
 
+    def rewrite(self) -> int:
+        """Write the file anew without its old lines, and return how many bytes that gave back."""
+        self.refresh()
+        before = self._disk.stat(self._path)
+        with suppress(StorageError):
+            self._write_anew()
+        after = self._disk.stat(self._path)
+        return max(before.size - after.size, 0) if before and after else 0
+
     def _write_anew(self) -> None:
         file = self._disk.open(self._path, write=True)
         if file is None:

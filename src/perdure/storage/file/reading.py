@@ -303,6 +303,19 @@ def used_blobs(logs: Logs, blobs: Blobs) -> dict[str, set[str]]:
     return used
 
 
+def used_blobs_of(logs: Logs, namespace: str, user: str) -> set[str]:
+    """The digests that the threads of a user refer to, as far as these can be read."""
+    query = ThreadQuery(namespace=namespace, user=user, limit=1 << 62)
+    folders = [logs.folder(row.key) for row in threads(logs, query)]
+    used: set[str] = set()
+    for folder in (*folders, *logs.folders(HIDDEN)):
+        with suppress(DamagedError), logs.reading(folder) as log:
+            if log is not None and (log.row.key.namespace, log.row.key.user) == (namespace, user):
+                held = (digest for kept in log.index.records for digest in kept.head.blobs)
+                used.update(digest.hex() for digest in (*log.index.blobs, *held))
+    return used
+
+
 def sizes(logs: Logs, blobs: Blobs, key: ThreadKey | None) -> Sizes:
     """The sizes of the contract."""
     folders = [logs.folder(key)] if key else [*logs.folders(), *logs.folders(HIDDEN)]

@@ -36,7 +36,7 @@ from perdure.core.writes import (
     released,
     renewed,
 )
-from perdure.storage.contract import BLOB_GRACE, NEVER, Migrate, Schema, Watch
+from perdure.storage.contract import BLOB_GRACE, NEVER, Leftovers, Migrate, Schema, Watch
 from perdure.storage.file import compacting, deletion, derived, kept, layout, reading, transfers, writing
 from perdure.storage.file.blobs import Blobs
 from perdure.storage.file.disk import Disk, RealDisk
@@ -235,6 +235,9 @@ class FileStorage:
     async def sweep_blobs(self, now: int) -> int:
         used: Callable[[], dict[str, set[str]]] = lambda: reading.used_blobs(self._logs, self._blobs)  # noqa: E731
         return await self._port.run(lambda: self._blobs.sweep(now - BLOB_GRACE, used))
+
+    async def sweep_user(self, namespace: str, user: str) -> Leftovers:
+        return await self._port.run(lambda: deletion.sweep_user(self._logs, self._blobs, namespace, user))
 
     async def keep(self, name: str, value: bytes) -> bytes:
         return await self._port.run(lambda: kept.keep(self._disk, self._root, name, value))

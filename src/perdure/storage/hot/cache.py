@@ -449,6 +449,16 @@ class Cache:
         self.lines.put(key, None)
         self._fresh.drop(member_of(key))
 
+    async def forget_user(self, namespace: str, user: str) -> bool:
+        """Drop the threads of a user that are kept, also those that were deleted while Redis was away."""
+        mine = users_part(ThreadKey(namespace, user, ""))
+        answers = await self._port.run([("ZRANGE", self._keys.used, 0, -1)])
+        if answers is None:
+            return False
+        gone = [member for member in _members(_listed(answers[0])) if member.startswith(mine)]
+        dropped: list[Command] = [("DEL", *self._names(gone)), ("ZREM", self._keys.used, *gone)]
+        return not gone or await self._port.run(dropped) is not None
+
 
 def _nothing(answers: list[Any] | None) -> list[Command]:
     return []

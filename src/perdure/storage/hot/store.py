@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
+import msgspec
+
 from perdure.core.checkpoint import CheckpointQuery, CheckpointRow
 from perdure.core.derived import Derived
 from perdure.core.digest import digest_of
@@ -24,7 +26,7 @@ from perdure.core.threads import ANY_STATUS, Lease, ThreadQuery, ThreadRow, Whic
 from perdure.core.transfer import ThreadCopy
 from perdure.core.verification import Damage
 from perdure.core.writes import Appended, Restored, Sizes, Snapshot, Write
-from perdure.storage.contract import INCARNATION, Migrate, Schema, Storage, Watch
+from perdure.storage.contract import INCARNATION, Leftovers, Migrate, Schema, Storage, Watch
 from perdure.storage.hot.alone import CachedLog, CachedState, Known
 from perdure.storage.hot.cache import WINDOW, Cache, RedisAway
 from perdure.storage.hot.ports import RedisPort
@@ -400,6 +402,14 @@ class HotStorage:
 
     async def sweep_blobs(self, now: int) -> int:
         return await self._inner.sweep_blobs(now)
+
+    async def sweep_user(self, namespace: str, user: str) -> Leftovers:
+        cache = await self._cache()
+        left = await self._inner.sweep_user(namespace, user)
+        if cache is None or await cache.forget_user(namespace, user):
+            return left
+        hours = f"Redis did not answer: what it holds of the user goes by itself, within {self._ttl:g} seconds"
+        return msgspec.structs.replace(left, unreached=(*left.unreached, hours))
 
     async def keep(self, name: str, value: bytes) -> bytes:
         return await self._inner.keep(name, value)

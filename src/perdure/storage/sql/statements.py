@@ -285,6 +285,9 @@ ORDER BY t.quarantined_at IS NOT NULL""")
         self.USE_BLOB = self.dialect.upsert("blob_use", 'thread, "blob", version', 'thread, "blob"', first)
         self.BLOB_ROW = f'SELECT "row" FROM {blob} WHERE scope = ? AND digest = ?'
         self.BLOB = f"SELECT payload FROM {blob} WHERE scope = ? AND digest = ?"
+        self.BLOBS_LOCKED = f'SELECT "row" FROM {blob} WHERE scope = ?{self.dialect.lock}'
+        self.DROP_UNUSED_BLOBS = f"""DELETE FROM {blob}
+WHERE scope = ? AND NOT EXISTS (SELECT 1 FROM {use} u WHERE u."blob" = {blob}."row")"""
         self.SWEEP_BLOBS = f"""DELETE FROM {blob}
 WHERE touched_at <= ? AND NOT EXISTS (SELECT 1 FROM {use} u WHERE u."blob" = {blob}."row")"""
 
@@ -306,6 +309,12 @@ WHERE touched_at <= ? AND NOT EXISTS (SELECT 1 FROM {use} u WHERE u."blob" = {bl
 WHERE "row" > ? AND "row" < ? AND base = 0"""
         self.DROP_BLOB_USES = f"DELETE FROM {self.dialect.table('blob_use')} WHERE thread = ? AND version > ?"
         self.DROP_THREAD = f'DELETE FROM {thread} WHERE "row" = ?'
+
+    @cache  # noqa: B019
+    def hidden_threads(self, whose: str) -> str:
+        """Deleted threads of a user that forks need, the youngest first: a parent is older than its forks."""
+        return self.dialect.bound(f"""SELECT {self.thread_columns} FROM {self.dialect.table("thread")}
+WHERE namespace = ?{self.dialect.owned(whose)} AND name_key IS NULL ORDER BY "row" DESC{self.dialect.lock}""")
 
     def _sizes(self) -> None:
         # How many and how large, of one thread (a range of rows) or of all.

@@ -26,7 +26,7 @@ from perdure.core.writes import (
     released,
     renewed,
 )
-from perdure.storage.contract import NEVER
+from perdure.storage.contract import NEVER, Leftovers
 from perdure.storage.sql import doubts, finding, history, indexes, messages, reading, transfers, writing
 from perdure.storage.sql.retrying import Landed, Retrying
 from perdure.storage.sql.rows import StoredThread, scope_of
@@ -238,6 +238,9 @@ class SqlStorage(ABC):
 
     async def sweep_blobs(self, now: int) -> int:
         return await self._run.write(lambda tx: writing.sweep_blobs(tx, now))
+
+    async def sweep_user(self, namespace: str, user: str) -> Leftovers:
+        return await self._run.write(lambda tx: writing.sweep_user(tx, namespace, user))
 
     async def keep(self, name: str, value: bytes) -> bytes:
         return await self._run.write(lambda tx: writing.keep(tx, name, value))

@@ -29,11 +29,11 @@ from perdure.core.writes import (
     same_request,
     stamped,
 )
-from perdure.storage.contract import BLOB_GRACE
+from perdure.storage.contract import BLOB_GRACE, Leftovers
 from perdure.storage.sql.history import lineage, pieces, seams_of, thread, written_at
 from perdure.storage.sql.messages import forget
 from perdure.storage.sql.pruning import check_goal, check_plan, prune
-from perdure.storage.sql.reading import checkpoint_at
+from perdure.storage.sql.reading import checkpoint_at, whose_rows
 from perdure.storage.sql.rows import (
     VERSIONS,
     StoredThread,
@@ -41,6 +41,7 @@ from perdure.storage.sql.rows import (
     entry_values,
     patch_values,
     scope_of,
+    thread_of,
     thread_values,
 )
 from perdure.storage.sql.transactions import Transaction
@@ -256,6 +257,24 @@ async def _freed(tx: Transaction, stored: StoredThread) -> bool:
 async def sweep_blobs(tx: Transaction, now: int) -> int:
     """The sweep_blobs of the contract."""
     return await tx.run(tx.sql.SWEEP_BLOBS, (await tx.moment(now) - BLOB_GRACE,))
+
+
+async def sweep_user(tx: Transaction, namespace: str, user: str) -> Leftovers:
+    """The sweep_user of the contract."""
+    whose, value = whose_rows(user)
+    needed = await _hidden(tx, whose, (namespace, *value))
+    for stored in needed:
+        await _freed(tx, stored)
+    scope = scope_of(ThreadKey(namespace, user, ""))
+    # Locked first: a write that is about to refer to one of them commits before the next statement looks at the uses.
+    await tx.rows(tx.sql.BLOBS_LOCKED, (scope,))
+    blobs = await tx.run(tx.sql.DROP_UNUSED_BLOBS, (scope,))
+    return Leftovers(blobs=blobs, hidden=len(await _hidden(tx, whose, (namespace, *value))) if needed else 0)
+
+
+async def _hidden(tx: Transaction, whose: str, values: tuple[str, ...]) -> list[StoredThread]:
+    """The deleted threads of a user that forks need, the youngest first."""
+    return [thread_of(found) for found in await tx.rows(tx.sql.hidden_threads(whose), values)]
 
 
 async def keep(tx: Transaction, name: str, value: bytes) -> bytes:

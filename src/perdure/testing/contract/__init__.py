@@ -29,7 +29,7 @@ _PARTS = (
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
-from perdure.testing.contract.blobs import BlobContract  # noqa: E402 (rewritten asserts first)
+from perdure.testing.contract.blobs import BlobContract, ErasureContract  # noqa: E402 (rewritten asserts first)
 from perdure.testing.contract.checkpoints import CheckpointContract, UserCheckpointContract  # noqa: E402
 from perdure.testing.contract.concurrency import ConcurrencyContract  # noqa: E402
 from perdure.testing.contract.deletion import DeletionContract  # noqa: E402
@@ -94,6 +94,7 @@ class StorageContract(
     DueContract,
     WatchContract,
     BlobContract,
+    ErasureContract,
     KeepContract,
     LifetimeContract,
     SizeContract,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perdure.core.identity import ThreadKey
-from perdure.storage.contract import BLOB_GRACE, Storage
+from perdure.storage.contract import BLOB_GRACE, Leftovers, Storage
 from perdure.testing.clock import SeededRandomness
 from perdure.testing.contract.running import Contract, Place
 from perdure.testing.scribe import BOBS, MESSAGE, OTHER, THREAD, Scribe, blob_of, snapshot_of
@@ -121,3 +121,48 @@ class BlobContract(Contract):
 
     async def test_sweeping_nothing_is_fine(self, storage: Storage, scribe: Scribe) -> None:
         assert await storage.sweep_blobs(scribe.clock.now()) == 0
+
+
+class ErasureContract(Contract):
+    """What deleted threads of a user leave behind, and that it goes at once."""
+
+    async def test_the_values_of_deleted_threads_go_however_new_they_are(
+        self, storage: Storage, scribe: Scribe, place: Place
+    ) -> None:
+        await scribe.append(THREAD, blobs=(BLOB, SECOND_BLOB))
+        await storage.delete(THREAD)
+        swept = await storage.sweep_user(THREAD.namespace, THREAD.user)
+        assert (swept.blobs, swept.hidden) == (2, 0)
+        assert (await storage.sizes()).blobs == 0
+        storage = await place.reopen(storage)
+        assert await storage.sweep_user(THREAD.namespace, THREAD.user) == Leftovers()
+
+    async def test_values_in_use_and_those_of_others_stay(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append(THREAD, blobs=(BLOB, SECOND_BLOB))
+        await scribe.append(OTHER, blobs=(BLOB,))
+        await scribe.append(BOBS, blobs=(SECOND_BLOB,))
+        await storage.delete(THREAD)
+        await storage.delete(BOBS)
+        assert await storage.sweep_user(THREAD.namespace, THREAD.user) == Leftovers(blobs=1)
+        assert await storage.blobs(OTHER, [BLOB.digest]) == {BLOB.digest: BLOB.payload}
+        assert await storage.blobs(BOBS, [SECOND_BLOB.digest]) == {SECOND_BLOB.digest: SECOND_BLOB.payload}
+
+    async def test_what_forks_need_of_deleted_threads_is_counted_and_stays(
+        self, storage: Storage, scribe: Scribe
+    ) -> None:
+        await scribe.append(THREAD, blobs=(BLOB,))
+        await scribe.fork(THREAD, 1, OTHER)
+        await storage.delete(THREAD)
+        assert await storage.sweep_user(THREAD.namespace, THREAD.user) == Leftovers(hidden=1)
+        assert await storage.blobs(OTHER, [BLOB.digest]) == {BLOB.digest: BLOB.payload}
+        await storage.delete(OTHER)
+        assert await storage.sweep_user(THREAD.namespace, THREAD.user) == Leftovers(blobs=1)
+        left = await storage.sizes()
+        assert (left.threads, left.entries, left.blobs) == (0, 0, 0)
+
+    async def test_a_value_that_is_written_again_later_is_whole(self, storage: Storage, scribe: Scribe) -> None:
+        await scribe.append(THREAD, blobs=(BLOB,))
+        await storage.delete(THREAD)
+        await storage.sweep_user(THREAD.namespace, THREAD.user)
+        await scribe.append(THREAD, blobs=(BLOB,))
+        assert await storage.blobs(THREAD, [BLOB.digest]) == {BLOB.digest: BLOB.payload}

@@ -148,6 +148,7 @@ def every_call(storage: Storage, scribe: Scribe) -> list[Coroutine[Any, Any, Any
         storage.due("", 0),
         storage.blobs(THREAD, [b"d" * 32]),
         storage.sweep_blobs(0),
+        storage.sweep_user("", "alice"),
         storage.keep("name", b"value"),
         storage.sizes(),
     ]
