@@ -25,9 +25,9 @@ from tests.checkpoints.places import PLACES, opened
 
 # What only the operator of a store may do: none of it is about one user.
 OPERATORS = {
-    "agent", "close", "compact", "compacting", "damaged", "decide_by_link", "flush", "forgotten", "from_config",
-    "handler", "link", "linked", "open", "open_as", "recover", "repair", "restored", "scope", "setup", "sizes",
-    "stalled", "trust", "trust_file", "warm", "worker",
+    "agent", "close", "compact", "compacting", "damaged", "decide_by_link", "drop_views", "flush", "forgotten",
+    "from_config", "handler", "link", "linked", "open", "open_as", "recover", "refresh_views", "repair", "restored",
+    "scope", "setup", "sizes", "stalled", "trust", "trust_file", "warm", "worker",
 }  # fmt: skip
 
 

@@ -111,6 +111,7 @@ def commands(url: str, pause: str) -> dict[str, list[list[str]]]:
                   ["trust", url, "--file", "exported", "--yes"]],
         "verify": [["verify", url], ["verify", url, NAME, "--restore"]],
         "version": [["version"]],
+        "views": [["views", url], ["views", url, "--drop"], ["views", url, "--namespace", NAMESPACE]],
         "why": [["why", url, fails], ["why", url, asks], ["why", url, NAME], ["why", url, f"imported {fails}"],
                 ["why", url, asks, "--namespace", NAMESPACE]],
         "worker": [["worker", url, "--handlers", "broken"], ["worker", "--config", file, "--handlers", "json"]],
@@ -118,7 +119,7 @@ def commands(url: str, pause: str) -> dict[str, list[list[str]]]:
 
 
 _JSON = {"cancel", "compact", "compare", "config", "decide", "export", "forget", "import", "pauses", "prune", "repair",
-         "resume", "runs", "sizes", "timeline", "trust", "verify", "why"}  # fmt: skip
+         "resume", "runs", "sizes", "timeline", "trust", "verify", "views", "why"}  # fmt: skip
 
 
 def faults(shown: Shown) -> list[str]:

@@ -13,6 +13,7 @@ from perdure.app.copying import Copied
 from perdure.app.exporting import Exported
 from perdure.app.freshness import LastRead
 from perdure.app.maintenance import PruneReport
+from perdure.app.sql_views import ViewsReport
 from perdure.checkpoints.pruning import Pruned
 from perdure.checkpoints.travel import Rewinding, TimelineItem
 from perdure.core import errors
@@ -48,7 +49,7 @@ VALUES = (
     perdure.CheckpointDiff, StoreSizes, ThreadTotal, ThreadSizes, KindSize, Weight, Largest, Exported, Listed, Copied,
     TrustPreview, RunToContinue, ToolToVerify, RecordedDecision, OpenQuestion,
     WorkflowResult, WorkflowPreview, StepProgress,
-    Forgotten, ForgottenThread, Tombstone,
+    Forgotten, ForgottenThread, Tombstone, ViewsReport,
     perdure.webhooks.Webhook, perdure.webhooks.Notice, perdure.webhooks.Body, Sent,
 )  # fmt: skip
 AGENTS = (

@@ -277,6 +277,7 @@ class _Eraser:
             unreached |= dict.fromkeys(swept.unreached)
             if swept.hidden:
                 self._left.append(f"{swept.hidden:,} deleted threads that forks still need")
+        await self._parts.purge_views()
         return large, list(unreached)
 
     # The tombstone.

@@ -162,7 +162,7 @@ class Parts:
     @cached_property
     def verifier(self) -> Verifier:
         """Checks what is stored."""
-        return self.verifier_of(self._stored, self.engine.limits)
+        return self.verifier_of(self.stored, self.engine.limits)
 
     def verifier_of(self, storage: Storage, limits: DecodeLimits) -> Verifier:
         """Checks a storage by these limits."""
@@ -195,7 +195,7 @@ class Parts:
         if max_bytes is None and max_nodes is None:
             return self.storage, self.engine.limits
         limits = limits_given(max_bytes, max_nodes, self.engine.limits)
-        return bounded(self._stored, limits), limits
+        return bounded(self.stored, limits), limits
 
     @cached_property
     def repairer(self) -> Repairer:
@@ -205,7 +205,7 @@ class Parts:
         return Repairer(self.storage, self.verifier, self.engine)
 
     @property
-    def _stored(self) -> Storage:
+    def stored(self) -> Storage:
         """The storage itself: what Redis or a queue would answer proves nothing about what is stored."""
         if self.hot is not None:
             return self.hot.inner
@@ -257,6 +257,17 @@ class Parts:
         """After so many checkpoints were acknowledged: what the store's policy drops, now and then."""
         if self.retention is not None:
             await self.maintenance.after_checkpoint(key, self.retention, count)
+
+    async def has_views(self) -> bool:
+        """Whether somebody asked for SQL views of this store; nothing is imported to find out."""
+        return bool(await self.storage.kept("views"))
+
+    async def purge_views(self) -> None:
+        """Remove what SQL views hold of threads that are gone."""
+        if await self.has_views():
+            from perdure.app.sql_views import purge
+
+            await purge(self)
 
     async def warm(self, namespace: str, users: Iterable[UserId], threads: int) -> int:
         """Bring threads of users into the hot layer."""

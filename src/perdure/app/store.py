@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from perdure.app.restoration import Restoration
     from perdure.app.scope import ApproverScope, UserScope
     from perdure.app.servers import Mode
+    from perdure.app.sql_views import Progress as ViewsProgress
+    from perdure.app.sql_views import ViewsReport
     from perdure.checkpoints.repairing import Progress as RepairProgress
     from perdure.checkpoints.repairing import Repaired
     from perdure.checkpoints.verifying import Progress as VerifyProgress
@@ -424,7 +426,12 @@ class Perdure(Running):
         await self._parts.flush()
         whose = self._whose(user)
         repairer = self._parts.repairer_within(max_decoded_bytes, max_decoded_nodes)
-        return await repairer.everything(self._namespace, user=whose, progress=progress)
+        done = await repairer.everything(self._namespace, user=whose, progress=progress)
+        if await self._parts.has_views():
+            from perdure.app.sql_views import rebuild
+
+            await rebuild(self._parts, self._namespace)
+        return done
 
     async def damaged(self) -> list[Damage]:
         """The threads of this namespace that lists, searches and workers skip, because they cannot be read.
@@ -474,7 +481,24 @@ class Perdure(Running):
         """
         await self._parts.ready()
         await self._parts.storage.sweep_blobs(self._parts.clock.now())
+        await self._parts.purge_views()
         return await self._parts.storage.compact()
+
+    async def refresh_views(self, *, progress: ViewsProgress | None = None) -> ViewsReport:
+        """Bring the SQL views `agent_threads`, `agent_states` and `agent_messages` up with the logs of this namespace.
+
+        They are made by the first call. Only threads that were written to since the last call are read. Raises
+        `InvalidInputError` where there is no SQL database.
+        """
+        from perdure.app.sql_views import refresh
+
+        return await refresh(self._parts, self._namespace, progress)
+
+    async def drop_views(self) -> bool:
+        """Remove the SQL views, of all namespaces, and everything that they hold; False when there were none."""
+        from perdure.app.sql_views import drop
+
+        return await drop(self._parts)
 
     def compacting(self) -> str:
         """Who has to wait while `compact` works, in a sentence."""

@@ -64,6 +64,7 @@ COMMANDS = {
     "verify": Command("perdure.cli.verify:verify", "Check every log, every whole state, every index."),
     "version": Command("perdure.cli.version:version", "Print the version."),
     "why": Command("perdure.cli.runs:why", "Say what happened to a thread, and what to type next."),
+    "views": Command("perdure.cli.views:views", "Bring SQL views of states and messages up with the logs."),
     "worker": Command("perdure.cli.worker:worker", "Take up runs as they become due, until SIGTERM."),
 }
 

@@ -13,7 +13,21 @@ from perdure.core.addresses import redact_words
 from perdure.core.printable import printable
 
 BY_CONFIG = frozenset(
-    {"cancel", "compare", "decide", "forget", "pauses", "prune", "resume", "runs", "signal", "timeline", "trust", "why"}
+    {
+        "cancel",
+        "compare",
+        "decide",
+        "forget",
+        "pauses",
+        "prune",
+        "resume",
+        "runs",
+        "signal",
+        "timeline",
+        "trust",
+        "views",
+        "why",
+    }
 )  # their URL can be left out
 _ADDRESS = re.compile(r"(file|memory|mysql|postgresql|sqlite):")
 

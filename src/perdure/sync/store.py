@@ -42,6 +42,8 @@ from perdure.sync.thread import Thread, held
 
 if TYPE_CHECKING:
     from perdure.app.erasure import Progress as ForgetProgress
+    from perdure.app.sql_views import Progress as ViewsProgress
+    from perdure.app.sql_views import ViewsReport
     from perdure.core.erasure import Forgotten, Tombstone
     from perdure.sync.scope import ApproverScope, UserScope
 
@@ -286,6 +288,14 @@ class Perdure(Agents):
     def compact(self) -> int:
         """Give disk space that nothing uses any more back to the system, and return how many bytes that was."""
         return self._run(self._store.compact())
+
+    def refresh_views(self, *, progress: ViewsProgress | None = None) -> ViewsReport:
+        """Bring the SQL views up with the logs of this namespace. See `perdure.Perdure.refresh_views`."""
+        return self._run(self._store.refresh_views(progress=progress))
+
+    def drop_views(self) -> bool:
+        """Remove the SQL views, of all namespaces, and everything that they hold; False when there were none."""
+        return self._run(self._store.drop_views())
 
     def compacting(self) -> str:
         """Who has to wait while `compact` works, in a sentence."""

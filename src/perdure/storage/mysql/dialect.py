@@ -49,6 +49,10 @@ def dialect(users: UserIdType) -> Dialect:
         lock=" FOR UPDATE",
         words=_WORDS,
         in_order="STRAIGHT_JOIN",
+        json="LONGTEXT",  # MariaDB's JSON refuses what is nested deeper than 32 levels
+        shown_moment="TIMESTAMPADD(MICROSECOND, {}, '1970-01-01')",
+        is_callers="HEX(LEFT({}, 1)) <> '1F'",
+        make_view="CREATE ALGORITHM = TEMPTABLE VIEW {}",  # else one could write through it
         greatest="greatest",
         least="least",
         new="VALUES({})",

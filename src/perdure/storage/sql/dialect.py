@@ -64,6 +64,13 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     position: str = "instr"  # where a text begins in another, 0 for nowhere
     octets: str = "octet_length({})"  # bytes of a text
     characters: str = "char_length({})"
+    # For the SQL views: how JSON is typed, a moment shown, a caller's namespace told from one of ours, a view begun.
+    json: str = "TEXT"
+    json_has_nul: bool = True  # whether a text inside JSON may hold NUL
+    shown_moment: str = "strftime('%Y-%m-%dT%H:%M:%fZ', {} / 1e6, 'unixepoch')"
+    is_callers: str = "substr({}, 1, 1) <> char(31)"
+    make_view: str = "CREATE VIEW {}"
+    views: str = ""  # what stands before the name of a view
     has_meta: str  # one row if the layout was made
     laid_out: Callable[[str], str] = lambda text: text  # a statement of the layout, as the database is to keep it
     after: Callable[[str], tuple[str, ...]] = lambda table: ()  # what ALTER TABLE adds to a new table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import TypeVar
 
 from perdure.core.checkpoint import CheckpointQuery, CheckpointRow
 from perdure.core.derived import Derived
@@ -30,9 +31,10 @@ from perdure.storage.contract import NEVER, Leftovers
 from perdure.storage.sql import doubts, finding, history, indexes, messages, reading, transfers, writing
 from perdure.storage.sql.retrying import Landed, Retrying
 from perdure.storage.sql.rows import StoredThread, scope_of
-from perdure.storage.sql.transactions import SqlPort, Transaction
+from perdure.storage.sql.transactions import Job, SqlPort, Transaction
 from perdure.storage.sql.writing import Answer, LineChange
 
+T = TypeVar("T")
 _KNOWN = 10_000  # directory lines remembered; each is checked by the database before it is built on
 
 
@@ -250,6 +252,14 @@ class SqlStorage(ABC):
 
     async def discard(self, name: str) -> bool:
         return await self._run.write(lambda tx: writing.discard(tx, name))
+
+    async def change_views(self, job: Job[T]) -> T:
+        """Change the SQL views, which can be made again, in one transaction."""
+        return await self._run.write(job)
+
+    async def read_views(self, job: Job[T]) -> T:
+        """Look at the SQL views."""
+        return await self._run.read(job)
 
     async def compact(self) -> int:
         before = await self._run.patiently(self._port.disk_bytes)
