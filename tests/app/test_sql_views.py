@@ -159,3 +159,15 @@ async def test_a_storage_without_sql_has_no_views() -> None:
     async with Perdure.open("memory://") as store:
         with pytest.raises(InvalidInputError, match="SQL database"):
             await store.refresh_views()
+
+
+async def test_with_a_schema_of_its_own_the_views_are_in_it() -> None:
+    """S2.17: `schema="agent"`, tables `agent_states` and `agent_messages`."""
+    url, _ = PLACES["postgres"](Path())
+    async with Perdure.open(url, schema="agent") as store:
+        await store.thread("t", user="alice").save({"messages": [{"role": "user", "content": "hi"}]})
+        await store.refresh_views()
+    with psycopg.connect(url) as connection:
+        joined = """SELECT s.user_id, s.state->'messages'->0->>'content', m.message->>'content'
+FROM agent.agent_states s JOIN agent.agent_messages m USING (thread_id, namespace, user_id)"""
+        assert connection.execute(joined).fetchall() == [("alice", "hi", "hi")]
