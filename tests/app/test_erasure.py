@@ -120,7 +120,8 @@ async def test_redis_has_nothing_of_a_forgotten_user(tmp_path: Path) -> None:
         server = redis.Redis.from_url(require(shared_redis).url)
 
         def held() -> list[bytes]:
-            return list(server.scan_iter(f"*{ALICE}*"))
+            # Tombstones stay until they run out: they keep late pushes of other processes from counting.
+            return [key for key in server.scan_iter(f"*{ALICE}*") if b":gone:" not in key]
 
         assert held()
         await store.forget(ALICE, dry_run=False)
