@@ -109,8 +109,10 @@ class Writing:
         content = digest_of(encode(state, subclasses=engine.subclasses))
         return await self._write("save", mark, content, lambda request: engine.save(key, state, self._seen, request))
 
-    def _given(self, *change: Any) -> Change:
-        return Change(*change, self.journal.engine.subclasses)
+    def _given(
+        self, set: Mapping[Any, object], append: Mapping[Any, Sequence[object]], delete: Sequence[PathLike]
+    ) -> Change:
+        return Change(set, append, delete, self.journal.engine.subclasses)
 
     async def _change(self, what: str, change: Change, checkpoint: Checkpointed) -> int:
         mark = CheckpointMark(id="", kind="manual") if checkpoint is True else checkpoint or None
