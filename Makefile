@@ -106,8 +106,9 @@ hostile: $(VENV)/.ready $(LANGGRAPH)/.ready ## every hostile input on every stor
 	$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY) )$(BIN)/python -m tests.hostile.campaign
 SAMPLED := test_no_hostile_input_is_executed_shows_anothers_data_or_ends_untyped
 
-savers: $(LANGGRAPH)/.ready $(VENV)/.ready ## every check of a LangGraph saver on LangGraph's own too, and kills on every database
+savers: $(LANGGRAPH)/.ready $(VENV)/.ready ## LangGraph's own test suite on ours, every check of a saver on LangGraph's own too, and kills on every database
 	@scripts/servers-if-possible $(BIN)/python
+	$(foreach each,sqlite postgresql,$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY) )scripts/langgraph-suite $(LANGGRAPH)/bin/python $(each) -n $(JOBS) &&) true
 	PERDURE_EXAMINE=all $(call PYTEST,$(LANGGRAPH)) --dist worksteal \
 		tests/adapters/langgraph/test_extension.py tests/adapters/langgraph/test_graphs.py tests/adapters/langgraph/test_kills.py
 	$(LANGGRAPH)/bin/python -m tests.adapters.langgraph
@@ -147,7 +148,7 @@ $(PEERS)/.ready: constraints/peers.txt
 	@touch $@
 
 TESTS_OF_LANGGRAPH := langgraph-checkpoint-conformance langgraph-checkpoint-sqlite langgraph-checkpoint-postgres \
-	pytest pytest-asyncio pytest-timeout pytest-xdist hypothesis
+	numpy pandas pytest pytest-asyncio pytest-mock pytest-timeout pytest-xdist hypothesis syrupy
 $(LANGGRAPH)/.ready: pyproject.toml constraints/langgraph.txt
 	$(call new_venv,$(LANGGRAPH))
 	@$(LANGGRAPH)/bin/python -m pip install -qq -c constraints/langgraph.txt pip hatchling editables

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from perdure.checkpoints.verifying import Verifier
     from perdure.core.policies import Policies
     from perdure.core.retention_policy import Retention
+    from perdure.core.subclasses import Subclasses
     from perdure.runtime.parts import RunParts
     from perdure.runtime.triggering import Upkeep
     from perdure.sessions.messages import Messages
@@ -73,6 +74,7 @@ class Parts:
         baton: Baton | None,
         retention: Retention | None = None,
         policies: Policies | None = None,
+        subclasses: Subclasses = "refuse",
     ) -> None:
         self.mode: Mode = mode
         self.telemetry = telemetry or LogLines()
@@ -100,6 +102,7 @@ class Parts:
             telemetry=self.telemetry,
             cache_bytes=cache_bytes,
             limits=asked.limits,
+            subclasses=subclasses,
         )
         engines.add(self.engine)
         self.retention = retention

@@ -45,8 +45,9 @@ class Running(Naming):
         from perdure.runtime.opening import wanted
 
         checked = None if key is None else check_id(key, "the key")
-        ask = wanted(checked, input, unfinished, changed, self._actor, self._patch)
-        return Block(self._parts.running.runtime, self._found, ask, wait)
+        running = self._parts.running
+        ask = wanted(checked, running.encoded(input), unfinished, changed, self._actor, self._patch)
+        return Block(running.runtime, self._found, ask, wait)
 
     async def seen(self, ref: object = None) -> ModelRequest:
         """Exactly what the model saw at the newest `run.model` call up to a ref; None is now."""

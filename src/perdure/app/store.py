@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from perdure.core.ports import Clock, Randomness, Telemetry
     from perdure.core.recovery_policy import RecoveryPolicy
     from perdure.core.retention_policy import Retention
+    from perdure.core.subclasses import Subclasses
     from perdure.core.triggers import Triggers
     from perdure.core.trust_preview import TrustPreview
     from perdure.core.verification import Damage, Report
@@ -81,6 +82,7 @@ class Perdure(Running):
         recovery: RecoveryPolicy | None = None,
         approvals: Approvals | None = None,
         webhooks: Sequence[Webhook] = (),
+        subclasses: Subclasses = "refuse",
         **options: Unpack[StorageOptions],
     ) -> Self:
         """Open the store at `url`; it is reached at the first use.
@@ -90,12 +92,14 @@ class Perdure(Running):
         `migrate="check"` refuses to change an old layout. `cache_bytes` bounds the encoded states that are kept in
         memory so that a save costs what changed. A `clock` of your own counts instead of the server's. By `checkpoints`
         runs save points by themselves, `recovery` says what goes on after a restart, `approvals` which tools a person
-        is asked about, `webhooks` who is told. Servers and the hot layer have `options` of their own: see the guides.
+        is asked about, `webhooks` who is told. Objects of subclasses of `str`, `dict` and other plain types that are
+        not registered are refused, or with `subclasses="plain"` kept without their class. Servers and the hot layer
+        have `options` of their own: see the guides.
         """
         return cls.open_as(
             "async", url, namespace=namespace, migrate=migrate, clock=clock, randomness=randomness,
             telemetry=telemetry, cache_bytes=cache_bytes, options=options, retention=retention,
-            policies=policies_given(checkpoints, recovery, approvals, webhooks),
+            policies=policies_given(checkpoints, recovery, approvals, webhooks), subclasses=subclasses,
         )  # fmt: skip
 
     @classmethod
@@ -126,6 +130,7 @@ class Perdure(Running):
         baton: Baton | None = None,
         retention: Retention | None = None,
         policies: Policies | None = None,
+        subclasses: Subclasses = "refuse",
     ) -> Self:
         """Open for asynchronous callers, or for `perdure.sync`, whose threads take turns with a baton."""
         if migrate not in ("auto", "check"):
@@ -136,12 +141,16 @@ class Perdure(Running):
             raise InvalidInputError(f"clock must have a method now(), {clock!r} has none")
         if retention is not None:
             _check_policy(retention)
+        if subclasses != "refuse":
+            from perdure.core.subclasses import check_subclasses
+
+            check_subclasses(subclasses)
         checked = check_namespace(namespace)
         address = parse(url)
         parts = Parts(
             address, mode, migrate=migrate, clock=clock, randomness=randomness, telemetry=telemetry,
             cache_bytes=cache_bytes, options=given(options, address.scheme), baton=baton, retention=retention,
-            policies=policies,
+            policies=policies, subclasses=subclasses,
         )  # fmt: skip
         return cls(parts, checked)
 

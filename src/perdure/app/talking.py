@@ -108,12 +108,16 @@ class Talking(TimeTravel):
         """
         thread = await self._found()
         request = self._request(None, key)
-        return await self._parts.speaker.add(thread, _encoded(messages), request)
+        return await self._parts.speaker.add(thread, self._encoded(messages), request)
 
     async def _with_messages(self, thread: ThreadKey, request: Request, messages: Sequence[object]) -> Request:
         """The same request with messages that are added in its write."""
-        bodies = _encoded(messages)
+        bodies = self._encoded(messages)
         return request.with_entries(*await self._parts.speaker.entries(thread, bodies, request)) if bodies else request
+
+    def _encoded(self, messages: Sequence[object]) -> list[bytes]:
+        kept = self._parts.engine.subclasses
+        return [encode(each, root=f"messages[{at}]", subclasses=kept) for at, each in enumerate(messages)]
 
     async def delete_message(self, message_id: str) -> bool:
         """Take a message back: it is listed and found no more, and its content is removed from the log.
@@ -202,7 +206,3 @@ def repair_entry(open_calls: Sequence[Orphan], actor: str | None) -> NewEntry:
     """The entry that tells which calls were closed."""
     body = encode({"closed": [{"call_id": each.call_id, "name": each.name} for each in open_calls]})
     return NewEntry(kind=EntryKind.HISTORY_REPAIRED, payload=seal(body), digest=digest_of(body), actor=actor)
-
-
-def _encoded(messages: Sequence[object]) -> list[bytes]:
-    return [encode(each, root=f"messages[{at}]") for at, each in enumerate(messages)]

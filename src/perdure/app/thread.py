@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from perdure.core.entries import Entry, NewEntry
     from perdure.core.retention import Plan
     from perdure.core.retention_policy import Retention
+    from perdure.core.subclasses import Subclasses
     from perdure.core.verification import Report
     from perdure.core.weights import ThreadSizes
 
@@ -104,25 +105,34 @@ class Thread(Running):
         after: object = None,
         messages: Sequence[object] = (),
         also: Sequence[NewEntry] = (),
+        subclasses: Subclasses | None = None,
     ) -> Checkpoint:
         """Make `state` the state of the thread, with a checkpoint. What is stored is the change.
 
-        `None` is a state too, and `load` returns it.
+        `None` is a state too, and `load` returns it. `subclasses` ("refuse" or "plain") says what becomes of objects of
+        subclasses that are not registered; without it the store's option counts.
 
         With `after`, a ref, the state builds on that point: what came since is left behind, as by a rewind.
         `messages` are added to the conversation in the same write, as by `add_messages`; faces may add entries.
         """
         thread = self._key if self._is_found else await self._found()
-        mark = self._mark(kind, status, note, metadata)
+        mark, kept = self._mark(kind, status, note, metadata), self._subclasses(subclasses)
         if after is not None:
             _check_no_messages(messages)
-            return await self._save_after(thread, state, after, mark, expected, key)
+            return await self._save_after(thread, state, after, mark, expected, key, kept)
         wanted = self._expected(expected)
         request = self._request(mark, key, makes=expected == 0)
         if messages or also:
             request = (await self._with_messages(thread, request, messages)).with_entries(*also)
-        saved = await self._parts.engine.save(thread, state, wanted, request)
+        saved = await self._parts.engine.save(thread, state, wanted, request, subclasses=kept)
         return await self._saved(thread, saved, wanted, makes=expected == 0)
+
+    def _subclasses(self, given: object) -> Subclasses:
+        if given is None:
+            return self._parts.engine.subclasses
+        from perdure.core.subclasses import check_subclasses
+
+        return check_subclasses(given)
 
     async def routine(
         self,
@@ -132,12 +142,15 @@ class Thread(Running):
         status: str | None = None,
         note: str | None = None,
         metadata: Mapping[str, object] | None = None,
+        subclasses: Subclasses | None = None,
     ) -> Checkpoint | None:
         """Save a routine checkpoint if the newest one is `every` old (30 minutes); None when it is not time yet."""
         last = await self.history(limit=1, kind="routine", agent=self._agent)
         if not is_due(last[0].timestamp if last else None, to_datetime(self._parts.clock.now()), every):
             return None
-        return await self.save(state, kind="routine", status=status, note=note, metadata=metadata)
+        return await self.save(
+            state, kind="routine", status=status, note=note, metadata=metadata, subclasses=subclasses
+        )
 
     async def _saved(self, thread: ThreadKey, saved: Saved, wanted: int | None, *, makes: bool = False) -> Checkpoint:
         self._saw(saved, wanted, makes=makes)
@@ -146,7 +159,14 @@ class Thread(Running):
         return checkpoint_of(saved, self.user)
 
     async def _save_after(
-        self, thread: ThreadKey, state: object, ref: object, mark: CheckpointMark, expected: int | None, key: str | None
+        self,
+        thread: ThreadKey,
+        state: object,
+        ref: object,
+        mark: CheckpointMark,
+        expected: int | None,
+        key: str | None,
+        subclasses: Subclasses,
     ) -> Checkpoint:
         row = await self._row(thread)
         version = await self._parts.points.version(row, ref)
@@ -154,12 +174,20 @@ class Thread(Running):
         request = self._request(msgspec.structs.replace(mark, parent=parent), key)
         request = msgspec.structs.replace(request, uid=request.uid or row.uid)  # the ref is of this one
         wanted = row.state_version if expected is None else self._expected(expected)
-        saved = await self._parts.engine.save(thread, state, wanted, request, after=version)
+        saved = await self._parts.engine.save(thread, state, wanted, request, after=version, subclasses=subclasses)
         return await self._saved(thread, saved, wanted)
 
-    async def append(self, path: PathLike, *items: object, key: str | None = None, checkpoint: bool = False) -> int:
+    async def append(
+        self,
+        path: PathLike,
+        *items: object,
+        key: str | None = None,
+        checkpoint: bool = False,
+        subclasses: Subclasses | None = None,
+    ) -> int:
         """Add items to the list at `path`, made when missing, and return the new version. Right after any change."""
-        return await self._change(Change({}, {steps.parse(path): items}, ()), None, key, checkpoint)
+        change = Change({}, {steps.parse(path): items}, (), self._subclasses(subclasses))
+        return await self._change(change, None, key, checkpoint)
 
     async def update(
         self,
@@ -170,9 +198,10 @@ class Thread(Running):
         expected: int | None = None,
         key: str | None = None,
         checkpoint: bool = False,
+        subclasses: Subclasses | None = None,
     ) -> int:
         """Set, append and delete in one atomic write, and return the new version."""
-        change = Change(set or {}, append or {}, delete)
+        change = Change(set or {}, append or {}, delete, self._subclasses(subclasses))
         return await self._change(change, expected, key, checkpoint)
 
     async def _change(self, change: Change, expected: int | None, key: str | None, checkpoint: bool) -> int:

@@ -35,6 +35,7 @@ from perdure.storage.contract import Storage
 
 if TYPE_CHECKING:
     from perdure.core.damage_log import DamageLog
+    from perdure.core.subclasses import Subclasses
 
 _NEVER = -1  # a version no thread is at: the write can only be found again, never be made
 _UNSEEN = 10_000  # threads that were appended to without a look at their state
@@ -66,9 +67,11 @@ class Engine(Adding):
         telemetry: Telemetry,
         cache_bytes: int,
         limits: DecodeLimits = DEFAULT_LIMITS,
+        subclasses: Subclasses = "refuse",
     ) -> None:
         super().__init__(storage, clock=clock, randomness=randomness, telemetry=telemetry, cache_bytes=cache_bytes)
         self.limits = limits
+        self.subclasses: Subclasses = subclasses
         self._restorer = Restorer(storage, telemetry, limits)
         self._buffer = Buffer()
         self._snapshotter = Snapshotter(storage, telemetry, self._buffer)
@@ -114,19 +117,28 @@ class Engine(Adding):
         return walk(self.storage, self._restorer, key, versions)
 
     def save(
-        self, key: ThreadKey, state: object, expected: int | None, request: Request, *, after: int | None = None
+        self,
+        key: ThreadKey,
+        state: object,
+        expected: int | None,
+        request: Request,
+        *,
+        after: int | None = None,
+        subclasses: Subclasses | None = None,
     ) -> Coroutine[Any, Any, Saved]:
         """Make `state` the new state. `expected` None adopts whatever is there, and goes on after a lost race.
 
         With `after`, it builds on that version: what came since is left behind, as by a rewind.
         """
-        asked = ("save", (request.content or digest_of(encode(state))) if request.key is not None else b"")
+        kept = subclasses or self.subclasses
+        content = b"" if request.key is None else request.content or digest_of(encode(state, subclasses=kept))
+        asked: tuple[Any, ...] = ("save", content)
         if after is not None:
             asked = (*asked, after)
         kind = EntryKind.STATE_SAVED if after is None else EntryKind.THREAD_REWOUND
 
         def plan(head: Head) -> tuple[Write, New]:
-            change, seen = self._difference(head, state)
+            change, seen = self._difference(head, state, kept)
             nodes = self._nodes_after(head, change.ops)
             write, size = self._write(key, head, kind, change.ops, request, asked, back_to=after)
             return write, New(change, seen, size, nodes)
@@ -227,9 +239,9 @@ class Engine(Adding):
                 return Saved(done)
         raise StorageBusyError(f"thread {key.id!r}", f"other writers were first {_REBASES} times")
 
-    def _difference(self, head: Head, state: object) -> tuple[Placed, Seen]:
+    def _difference(self, head: Head, state: object, subclasses: Subclasses) -> tuple[Placed, Seen]:
         """Find the change from a head to a state, through one buffer that all saves share."""
-        new, seen = head.seen.encoded(state, self._buffer.taken())
+        new, seen = head.seen.encoded(state, self._buffer.taken(), subclasses)
         return placed(head.document, new), seen
 
     def _nodes_after(self, head: Head, ops: list[Op]) -> int:

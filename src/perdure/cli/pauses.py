@@ -24,7 +24,7 @@ from perdure.core.errors import InvalidAnswerError
 from perdure.core.identity import ANY_USER
 from perdure.core.printable import printable
 from perdure.core.retention_words import shown
-from perdure.core.threads import ThreadRow
+from perdure.core.threads import ThreadRow, resume_graph
 from perdure.core.times import to_datetime
 from perdure.runtime.decisions import Decision, Pause
 from perdure.sync import Perdure
@@ -216,7 +216,7 @@ def _expected(pause: Pause) -> str:
 def _goes_on(row: ThreadRow, resume: str) -> str:
     """How what asked goes on: a run of an agent, a run of a block, or a graph, of which there is no run."""
     if not row.run:
-        return f"the program that has the graph goes on: saver.resume({row.key.id!r})"
+        return f"the program that has the graph goes on: {resume_graph(row.key.id)}"
     if row.agent:
         return f"a worker goes on with the run at once; without one: {resume}"
     return "the run goes on when its block is entered again"

@@ -6,7 +6,7 @@ Everything is checked before anything is written, so that no log ever holds an o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
@@ -17,6 +17,9 @@ from perdure.core.errors import InvalidInputError, InvalidPathError, short_repr
 from perdure.core.ops import Append, Delete, Op, Ops, Set, Splice, Truncate
 from perdure.core.steps import Path, Step, show
 
+if TYPE_CHECKING:
+    from perdure.core.subclasses import Subclasses
+
 _NIL = b"\xc0"
 _EMPTY_DICT = Raw(b"\x80")
 _INDEX_DIGITS = 18  # of the longest index; Python refuses to read an int of 5,000
@@ -26,11 +29,15 @@ class Change:
     """A checked request, independent of any version: encoded once, placed again after each rebase."""
 
     def __init__(
-        self, set: Mapping[Any, object], append: Mapping[Any, Sequence[object]], delete: Iterable[Any]
+        self,
+        set: Mapping[Any, object],
+        append: Mapping[Any, Sequence[object]],
+        delete: Iterable[Any],
+        subclasses: Subclasses = "refuse",
     ) -> None:
         sets, appends = _parsed(set), _parsed(append)
-        self._sets = [(path, Raw(encode(value, at=path))) for path, value in sets]
-        self._appends = [(path, _encoded(path, items)) for path, items in appends]
+        self._sets = [(path, Raw(encode(value, at=path, subclasses=subclasses))) for path, value in sets]
+        self._appends = [(path, _encoded(path, items, subclasses)) for path, items in appends]
         self._deletes = [steps.parse(path) for path in _paths(delete)] if delete != () else []
         if len(sets) + len(appends) + len(self._deletes) > 1:
             _refuse_overlap([*(path for path, _ in sets), *(path for path, _ in appends), *self._deletes])
@@ -115,11 +122,11 @@ def _parsed(given: Mapping[Any, Any]) -> list[tuple[Path, Any]]:
     return [(steps.parse(path), value) for path, value in given.items()]
 
 
-def _encoded(path: Path, items: object) -> list[Raw]:
+def _encoded(path: Path, items: object, subclasses: Subclasses) -> list[Raw]:
     if not isinstance(items, list | tuple):
         raise InvalidPathError(show(path)[1:], "needs a list of items to append")
     given: Sequence[object] = items
-    return [Raw(encode(item, at=(*path, at))) for at, item in enumerate(given)]
+    return [Raw(encode(item, at=(*path, at), subclasses=subclasses)) for at, item in enumerate(given)]
 
 
 def _refuse_overlap(paths: list[Path]) -> None:

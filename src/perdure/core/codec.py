@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from enum import Enum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -29,6 +29,9 @@ from perdure.core.registry import REGISTRY, Registry, taken_apart
 from perdure.core.steps import Path, Step, show
 from perdure.core.value_scan import LARGE, NEAR, SMALLEST, collide, foreign_keys
 
+if TYPE_CHECKING:
+    from perdure.core.subclasses import Subclasses
+
 _encoder = msgspec.msgpack.Encoder()
 _encode = _encoder.encode
 _INT64, _UINT64 = -(1 << 63), (1 << 64) - 1
@@ -38,8 +41,18 @@ _REASON = 200  # characters
 _NOT_PLAIN = (UnicodeEncodeError, OverflowError, RecursionError)
 
 
-def encode(value: object, *, root: str = "state", at: Path = (), registry: Registry = REGISTRY) -> bytes:
-    """Encode `value`, to stand at path `at`; raise `UnsupportedValueError` naming the path of what cannot be kept."""
+def encode(
+    value: object,
+    *,
+    root: str = "state",
+    at: Path = (),
+    registry: Registry = REGISTRY,
+    subclasses: Subclasses = "refuse",
+) -> bytes:
+    """Encode `value`, to stand at path `at`; raise `UnsupportedValueError` naming the path of what cannot be kept.
+
+    Objects of subclasses that are not registered are refused, or kept as what they are without their class ("plain").
+    """
     try:
         if type(value) in LEAVES or is_plain(value, MAX_DEPTH - len(at)):
             return _encode(value)
@@ -47,10 +60,12 @@ def encode(value: object, *, root: str = "state", at: Path = (), registry: Regis
         pass  # a lone surrogate or a large int: the packer keeps it
     except TooManyParts:
         raise Packer(root, at, registry).too_many() from None
-    return _encode(_pack(value, Packer(root, at, registry)))
+    return _encode(_pack(value, Packer(root, at, registry, subclasses=subclasses)))
 
 
-def encode_into(value: object, buffer: bytearray, *, registry: Registry = REGISTRY) -> Raw:
+def encode_into(
+    value: object, buffer: bytearray, *, registry: Registry = REGISTRY, subclasses: Subclasses = "refuse"
+) -> Raw:
     """Encode a state into a buffer that is used again: fresh memory for a large state costs more than encoding it.
 
     The result is a view of the buffer; it must be let go before the buffer is used again.
@@ -63,11 +78,11 @@ def encode_into(value: object, buffer: bytearray, *, registry: Registry = REGIST
         pass
     except TooManyParts:
         raise Packer("state", (), registry).too_many() from None
-    _encoder.encode_into(_pack(value, Packer("state", (), registry)), buffer)
+    _encoder.encode_into(_pack(value, Packer("state", (), registry, subclasses=subclasses)), buffer)
     return Raw(buffer)
 
 
-def encode_result(value: object, *, registry: Registry = REGISTRY) -> bytes:
+def encode_result(value: object, *, registry: Registry = REGISTRY, subclasses: Subclasses = "refuse") -> bytes:
     """Encode what a step returned: objects of unregistered classes are kept as records."""
     try:
         if type(value) in LEAVES or is_plain(value):
@@ -76,7 +91,7 @@ def encode_result(value: object, *, registry: Registry = REGISTRY) -> bytes:
         pass
     except TooManyParts:
         raise Packer("result", (), registry).too_many() from None
-    return _encode(_pack(value, Packer("result", (), registry, lenient=True)))
+    return _encode(_pack(value, Packer("result", (), registry, lenient=True, subclasses=subclasses)))
 
 
 def _pack(value: object, packer: Packer) -> Any:
@@ -223,6 +238,8 @@ def _check_keys(keys: Sequence[Any], near: int = 0) -> None:
         raise ValueDamagedError(f"has {len(keys):,} keys that were chosen to collide: it would take minutes to build")
 
 
+_KEYS = (tuple, frozenset, Record)  # values that may be keys as they are, besides leaves and scalars
+
 _CONTAINERS: dict[int, Callable[[Any], Any]] = {
     zoo.TUPLE: tuple,
     zoo.SET: _members(set),
@@ -234,11 +251,14 @@ _CONTAINERS: dict[int, Callable[[Any], Any]] = {
 class Packer:
     """Turns a value into plain parts and extensions, knowing at each moment where it is."""
 
-    def __init__(self, root: str, at: Path, registry: Registry, *, lenient: bool = False) -> None:
+    def __init__(
+        self, root: str, at: Path, registry: Registry, *, lenient: bool = False, subclasses: Subclasses = "refuse"
+    ) -> None:
         self._root = root
         self._at = at
         self._registry = registry
         self._lenient = lenient
+        self._plain = subclasses == "plain"
         self._path: list[Step] = []
         self._open: set[int] = set()
         self._parts = 0
@@ -312,6 +332,8 @@ class Packer:
 
     def _sorted(self, values: Any) -> bytes:
         # Sets have no order of their own: sorting the encoded items gives equal sets equal bytes.
+        if self._plain:
+            values = self._distinct(values)
         items = sorted((_encode(self._child("{}", value)), at) for at, value in enumerate(values))
         if len(items) >= SMALLEST:
             members = list(values)
@@ -325,13 +347,35 @@ class Packer:
             raise UnsupportedValueError(self.place(), reason, "keep them in a list, or as texts")
 
     def _dict(self, value: dict[Any, Any]) -> Any:
+        if self._plain:
+            value = dict(zip(self._distinct(value), value.values(), strict=True))
         if all(type(key) is str and _is_text(key) for key in value):
             return {key: self._child(key, item) for key, item in value.items()}
         self._check_keys(value)
         pairs = [[self._child("(key)", key), self._child(str(key), item)] for key, item in value.items()]
         return Ext(zoo.MAPPING, _encode(pairs))
 
-    def _object(self, value: Any) -> Ext:
+    def _distinct(self, keys: Collection[Any]) -> Collection[Any]:
+        """Keys of a dict, or members of a set, as they are kept; raise where two of them become one."""
+        if LEAVES.issuperset(map(type, keys)):
+            return keys
+        plain = [self._bare(key) for key in keys]
+        if len(set(plain)) != len(keys):
+            reason = "has keys that differ by nothing but their classes"
+            raise UnsupportedValueError(self.place(), reason, "make them differ as plain values")
+        return plain
+
+    def _bare(self, value: Any) -> Any:
+        """A value, without its class where that cannot be kept."""
+        from perdure.core import scalars, subclasses
+
+        kind = type(value)
+        if kind in LEAVES or kind in _KEYS or kind in scalars.PACK or self._registry.of(kind) is not None:
+            return value
+        base = subclasses.plain_base(value)
+        return value if base is subclasses.LOST else base
+
+    def _object(self, value: Any) -> Any:
         scalar = self._scalar(value)
         if scalar is not None:
             return scalar
@@ -342,7 +386,10 @@ class Packer:
             return Ext(code, _encode([kept.tag, kept.version, self._fields(kept.fields(value))]))
         fields = taken_apart(value) if self._lenient else None
         if fields is None:
-            raise self._refusal(value)
+            bare = self._bare(value) if self._plain else value
+            if bare is value:
+                raise self._refusal(value)
+            return self.pack(bare)
         return Ext(zoo.RECORD, _encode([type(value).__qualname__, self._dict(fields)]))
 
     def _fields(self, fields: dict[str, Any]) -> Any:
@@ -371,6 +418,8 @@ class Packer:
         name = f"{cls.__module__}.{cls.__qualname__}"
         registrable = isinstance(value, Enum) or taken_apart(value) is not None
         remedy = f"add perdure.register({cls.__qualname__})" if registrable else _remedy(value)
+        if self._root == "state" and not self._plain and self._bare(value) is not value:
+            remedy += ', or pass subclasses="plain"'
         return UnsupportedValueError(self.place(), f"{name} cannot be kept", remedy)
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from perdure.core.errors import InvalidInputError, UnknownTypeError
 
+_REPLACED = 1000  # classes that others took the place of
 Fields = dict[str, Any]
 Upcast = Callable[[Fields], Fields]
 
@@ -52,6 +53,7 @@ class Registry:
     def __init__(self) -> None:
         self._by_class: dict[type, Kept] = {}
         self._by_tag: dict[str, Kept] = {}
+        self._replaced: list[type] = []
         self.decode: Callable[[Any], Any] | None = None  # the codec's, with these classes
 
     def add(self, kept: Kept) -> None:
@@ -59,7 +61,15 @@ class Registry:
         known = self._by_tag.get(kept.tag)
         if known is not None and not _same_class(known.cls, kept.cls):
             raise InvalidInputError(f"tag {kept.tag!r} belongs to {known.cls.__qualname__}; register with another tag=")
+        if known is not None and known.cls is not kept.cls:
+            self._replace(known.cls)
         self._by_class[kept.cls] = self._by_tag[kept.tag] = kept
+
+    def _replace(self, cls: type) -> None:
+        """A class was made again, as one inside of a function is at each call: the last ones of them may be in use."""
+        self._replaced.append(cls)
+        if len(self._replaced) > _REPLACED:
+            self._by_class.pop(self._replaced.pop(0), None)
 
     def of(self, cls: type) -> Kept | None:
         """The registration of exactly this class."""

@@ -18,6 +18,7 @@ from perdure.core.plain import LEAVES
 
 if TYPE_CHECKING:
     from perdure.core.objects import ObjectItems
+    from perdure.core.subclasses import Subclasses
 
 _LONG = 16  # a shorter list is encoded sooner than it is compared
 _PATIENCE = 3  # lists that changed elsewhere than at their end this often are not remembered for a while
@@ -93,7 +94,7 @@ class Seen:
         self._tails = {}
         return self
 
-    def encoded(self, state: Any, buffer: bytearray) -> tuple[Any, Seen]:
+    def encoded(self, state: Any, buffer: bytearray, subclasses: Subclasses = "refuse") -> tuple[Any, Seen]:
         """Encode a state, leaving out parts that are still what they were; return it and what is seen now.
 
         The result is what `delta` takes: a view of the buffer, or a dict of encoded, `Grown` and `Altered` values. What
@@ -101,20 +102,22 @@ class Seen:
         """
         long = _long_lists(state)
         if not long:
-            return encode_into(state, buffer), _NOTHING
+            return encode_into(state, buffer, subclasses=subclasses), _NOTHING
         grown = {key: known for key, known in self._lists.items() if key in long and known.grown_to(long[key])}
         # First what is to be remembered, then what is stored: of a list that another thread changes meanwhile the next
         # save has to find out. The other way round it would take the change for one that is stored.
         after = self._after(long, grown)
         if not grown:
-            return encode_into(state, buffer), after
+            return encode_into(state, buffer, subclasses=subclasses), after
         new = {
-            key: _tail(key, value, grown[key]) if key in grown else self._part(key, value, after)
+            key: _tail(key, value, grown[key], subclasses)
+            if key in grown
+            else self._part(key, value, after, subclasses)
             for key, value in state.items()
         }
         return new, after
 
-    def _part(self, key: str, value: Any, after: Seen) -> Raw | Altered:
+    def _part(self, key: str, value: Any, after: Seen, subclasses: Subclasses) -> Raw | Altered:
         """A value that is no long list; `after` takes what is to be remembered of it."""
         known = self._dicts.get(key)
         altered = known.altered_to(value) if known else None
@@ -122,8 +125,10 @@ class Seen:
         if flat is not None:
             after._dicts[key] = flat
         if changed is None:
-            return Raw(encode(value, at=(key,)))
-        return Altered({name: Raw(encode(each, at=(key, name))) for name, each in changed.items()})
+            return Raw(encode(value, at=(key,), subclasses=subclasses))
+        return Altered(
+            {name: Raw(encode(each, at=(key, name), subclasses=subclasses)) for name, each in changed.items()}
+        )
 
     def _after(self, long: dict[str, list[Any]], grown: dict[str, Items]) -> Seen:
         after = Seen()
@@ -156,9 +161,9 @@ def _long_lists(state: Any) -> dict[str, list[Any]]:
     return long
 
 
-def _tail(key: str, value: list[Any], known: Items) -> Grown:
+def _tail(key: str, value: list[Any], known: Items, subclasses: Subclasses) -> Grown:
     fresh = enumerate(value[known.count :], known.count)
-    return Grown(known.count, [Raw(encode(item, at=(key, at))) for at, item in fresh])
+    return Grown(known.count, [Raw(encode(item, at=(key, at), subclasses=subclasses)) for at, item in fresh])
 
 
 def _remembered(value: list[Any], misses: int) -> Items | None:

@@ -10,6 +10,7 @@ from perdure.core.digest import GENESIS
 from perdure.core.identity import ThreadKey
 
 IDLE = "idle"
+LANGGRAPH = "langgraph"  # the agent of a thread that a graph of LangGraph writes: there is no run to take up
 
 
 class ThreadRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,3 +156,8 @@ def is_wanted(row: ThreadRow, which: Which) -> bool:
 def is_among(row: ThreadRow, agents: Sequence[str] | None) -> bool:
     """Whether a thread is one of these agents'; "" stands for threads without an agent, None for any."""
     return agents is None or (row.agent or "") in agents
+
+
+def resume_graph(thread_id: str) -> str:
+    """What the program that has the graph of a thread calls: nothing else can go on with it."""
+    return f"saver.resume({thread_id!r})"

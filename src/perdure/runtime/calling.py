@@ -216,11 +216,14 @@ class _Attempts:
 
     def _encoded(self, value: Any) -> bytes:
         try:
-            return encode_result(value)
+            return self._encode(value)
         except UnsupportedValueError as exc:
             if not self._is_effect:
                 raise
             return encode_result(unkept(value, exc))  # as a failure it would run again, and the effect is there
+
+    def _encode(self, value: Any) -> bytes:
+        return encode_result(value, subclasses=self.run.journal.engine.subclasses)
 
     async def _announce(self) -> None:
         """A tool says that it starts, before it does."""
@@ -263,7 +266,7 @@ class _Attempts:
 
     async def record(self, value: Any, by: str | None = None) -> Any:
         """Record a value that no call gave."""
-        return await self._recorded(encode_result(value), by)
+        return await self._recorded(self._encode(value), by)
 
     async def _recorded(self, encoded: bytes, by: str | None = None) -> Any:
         outcome = Outcome(self.call, Raw(encoded), self.attempt, by)

@@ -19,7 +19,7 @@ from perdure.runtime.unwinding import Unwinding
 
 async def finish(run: Run, value: Any) -> Any:
     """Record the result, let go of the thread, and return it as it will be read."""
-    encoded = encode_result(value)
+    encoded = encode_result(value, subclasses=run.journal.engine.subclasses)
     entry = run.journal.entry(EntryKind.RUN_FINISHED, Ended(run.id, Raw(encoded)))
     patch = ThreadPatch(status=FINISHED, wake_at=0, attempts=0)
     try:

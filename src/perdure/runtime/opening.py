@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
 from perdure.checkpoints.requests import Request
-from perdure.core.codec import encode
 from perdure.core.entries import EntryKind
 from perdure.core.errors import InvalidInputError, KeyReusedError, NotFoundError, VersionConflictError
 from perdure.core.identity import ThreadKey
@@ -28,7 +25,7 @@ from perdure.core.runs import (
     input_key,
     run_key,
 )
-from perdure.core.threads import ThreadPatch, ThreadRow
+from perdure.core.threads import LANGGRAPH, ThreadPatch, ThreadRow, resume_graph
 from perdure.runtime.journal import Journal
 from perdure.runtime.leases import Held
 from perdure.runtime.mending import mend
@@ -57,12 +54,14 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     joins: bool = False  # of a run that another owner ends meanwhile, the result is read off the log
 
 
-def wanted(key: str | None, input: Any, unfinished: str, changed: str, actor: str | None, patch: ThreadPatch) -> Wanted:
+def wanted(
+    key: str | None, input: bytes | None, unfinished: str, changed: str, actor: str | None, patch: ThreadPatch
+) -> Wanted:
     """The same from a caller's words; raise `InvalidInputError` for what cannot be."""
     if unfinished not in _WAYS:
         raise InvalidInputError(f'unfinished must be "resume", "fail" or "abandon", not {unfinished!r}')
-    encoded, accept = None if input is None else encode(input, root="input"), accepts(changed)
-    return Wanted(key=key, input=encoded, unfinished=unfinished, actor=actor, patch=patch, accept=accept)  # pyright: ignore[reportArgumentType]
+    accept = accepts(changed)
+    return Wanted(key=key, input=input, unfinished=unfinished, actor=actor, patch=patch, accept=accept)  # pyright: ignore[reportArgumentType]
 
 
 def accepts(changed: str) -> bool:
@@ -166,7 +165,7 @@ async def _taken_up(
         )  # fmt: skip
     journal = _journal(runtime, held, row, ask)
     if step.resume is None and ask.only_resume:
-        raise NotFoundError(f"an unfinished run of thread {held.key.id!r}", "start one first")
+        raise NotFoundError(f"an unfinished run of thread {held.key.id!r}", _advice(row, newest))
     if step.resume is None:
         try:
             return await _started_now(runtime, journal, row, ask, step, newest)
@@ -274,3 +273,9 @@ def _started(runtime: Runtime, ask: Wanted) -> Started:
 
 def _idem(ask: Wanted) -> str | None:
     return None if ask.key is None else run_key(ask.key)
+
+
+def _advice(row: ThreadRow, newest: Current | None) -> str:
+    if newest is None and row.agent == LANGGRAPH:
+        return f"it is a graph's: call {resume_graph(row.key.id)} in the program that has the graph"
+    return "start one first"

@@ -55,7 +55,7 @@ class RunParts:
 
     def encoded(self, input: Any) -> bytes | None:
         """An input as it is kept."""
-        return None if input is None else encode(input, root="input")
+        return None if input is None else encode(input, root="input", subclasses=self.runtime.engine.subclasses)
 
     async def info(self, key: ThreadKey, shown: Any, run: str | None = None) -> RunInfo:
         """How far a run of a thread came, its newest when none is named; raise `NotFoundError` when there is none."""

@@ -89,7 +89,7 @@ class _Recording:
         self._run.under_way.add(self._scope)
         try:
             async for item in _iterated(asked.fn(*asked.args, **asked.named)):
-                encoded = encode_result(item)
+                encoded = encode_result(item, subclasses=self._run.journal.engine.subclasses)
                 self._items.append(Raw(encoded))
                 if len(self._items) >= _BATCH or self._run.runtime.clock.now() - self._since > _MOMENT:
                     await self._flush()

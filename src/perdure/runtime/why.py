@@ -15,7 +15,7 @@ from perdure.core.errors import DamagedError, NotFoundError
 from perdure.core.printable import printable
 from perdure.core.retention_words import shown
 from perdure.core.runs import CANCELLED, DEAD, DECIDED, FAILED, FINISHED, INTERRUPTED, PAUSED, Current, decode_ended
-from perdure.core.threads import ThreadRow
+from perdure.core.threads import LANGGRAPH, ThreadRow, resume_graph
 from perdure.runtime.answering import Answers
 from perdure.runtime.decisions import Pause
 from perdure.runtime.infos import RunInfo, info_of
@@ -50,6 +50,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     steps: int = 0  # how many results are recorded
     questions: list[str] = []
     next: list[str] = []  # what to type
+    standing: str = ""  # where it stands, of a thread without a run
     quarantined: bool = False  # it was imported, and nothing goes on until somebody trusts it
     origin: str | None = None  # SHA-256 of the file it was imported from
 
@@ -86,11 +87,25 @@ async def explain(runtime: Runtime, row: ThreadRow, user: Any) -> Why:
 async def _without_a_run(runtime: Runtime, row: ThreadRow, user: Any) -> Why:
     """Of a thread whose questions, if any, come from outside: an interrupt of a LangGraph graph is no run."""
     named, pauses = _named(row, user), await Answers(runtime).of(row, user)
-    next_ = _decide(user, [pause.id for pause in pauses]) or [f"store.thread({named}).history()"]
+    standing, next_ = _standing(row, bool(pauses)), [f"store.thread({named}).history()"]
+    if pauses:
+        next_ = _decide(user, [pause.id for pause in pauses])
+    elif row.agent == LANGGRAPH and row.status == DECIDED:
+        next_ = [resume_graph(row.key.id)]
     return Why(
         thread=row.key.id, run=None, questions=_questions(pauses), next=_trust(named) if row.is_quarantined else next_,
-        quarantined=row.is_quarantined, origin=row.origin,
+        standing=standing, quarantined=row.is_quarantined, origin=row.origin,
     )  # fmt: skip
+
+
+def _standing(row: ThreadRow, asks: bool) -> str:
+    if asks:
+        return "waits for a decision"
+    if row.agent != LANGGRAPH:
+        return "no run yet"
+    return (
+        "was answered; its graph did not go on yet" if row.status == DECIDED else "is of a graph that waits for nothing"
+    )
 
 
 def _questions(pauses: list[Pause]) -> list[str]:
@@ -185,10 +200,10 @@ def _lines(why: Why) -> list[str]:
     since = "a backup was restored" if why.origin is None else f"imported from file {why.origin}"
     quarantine = [f"  quarantined: {since}; nothing of it goes on until somebody trusts it"]
     if run is None:
-        lines = [f"thread {shown(why.thread)}: {'waits for a decision' if why.questions else 'no run yet'}"]
+        lines = [f"thread {shown(why.thread)}: {why.standing}"]
         lines += quarantine if why.quarantined else []
         lines += [f"  asked: {printable(question)}" for question in why.questions]
-        return lines + ([f"  next: {each}" for each in why.next] if why.quarantined or why.questions else [])
+        return lines + [f"  next: {each}" for each in why.next]
     agent = "a block of code" if run.agent is None else shown(run.agent)
     lines = [f"thread {shown(why.thread)}: run {run.id} of {agent} is {run.status}"]
     lines += quarantine if why.quarantined else []

@@ -78,7 +78,7 @@ class Writing:
 
     async def append(self, path: PathLike, *items: object, checkpoint: Checkpointed = False) -> int:
         """Append to a list in the state, once however often the run is resumed, and return the version."""
-        return await self._change("append", Change({}, {path: list(items)}, ()), checkpoint)
+        return await self._change("append", self._given({}, {path: list(items)}, ()), checkpoint)
 
     async def update(
         self,
@@ -89,7 +89,7 @@ class Writing:
         checkpoint: Checkpointed = False,
     ) -> int:
         """Set, append and delete in one write, once however often the run is resumed, and return the version."""
-        return await self._change("update", Change(set or {}, append or {}, delete), checkpoint)
+        return await self._change("update", self._given(set or {}, append or {}, delete), checkpoint)
 
     async def save(
         self,
@@ -105,8 +105,14 @@ class Writing:
             id="", kind=check_id(kind, "the checkpoint kind"), status=check_label(status, "status"),
             note=check_label(note, "note"), metadata=check_metadata(metadata),
         )  # fmt: skip
-        engine, key, content = self.journal.engine, self.journal.key, digest_of(encode(state))
+        engine, key = self.journal.engine, self.journal.key
+        content = digest_of(encode(state, subclasses=engine.subclasses))
         return await self._write("save", mark, content, lambda request: engine.save(key, state, self._seen, request))
+
+    def _given(
+        self, set: Mapping[Any, object], append: Mapping[Any, Sequence[object]], delete: Sequence[PathLike]
+    ) -> Change:
+        return Change(set, append, delete, self.journal.engine.subclasses)
 
     async def _change(self, what: str, change: Change, checkpoint: Checkpointed) -> int:
         mark = CheckpointMark(id="", kind="manual") if checkpoint is True else checkpoint or None

@@ -28,6 +28,7 @@ from perdure.core.identity import FromFile
 from perdure.core.ports import Clock, Randomness, Telemetry
 from perdure.core.recovery_policy import RecoveryPolicy
 from perdure.core.retention_policy import Retention
+from perdure.core.subclasses import Subclasses
 from perdure.core.triggers import Triggers
 from perdure.core.trust_preview import TrustPreview
 from perdure.core.verification import Damage, Report
@@ -71,6 +72,7 @@ class Perdure(Agents):
         recovery: RecoveryPolicy | None = None,
         approvals: Approvals | None = None,
         webhooks: Sequence[Webhook] = (),
+        subclasses: Subclasses = "refuse",
         **options: Unpack[StorageOptions],
     ) -> Self:
         """Open the store at `url`; it is reached at the first use. See `perdure.Perdure.open`."""
@@ -78,7 +80,7 @@ class Perdure(Agents):
         store = app.Perdure.open_as(
             "sync", url, namespace=namespace, migrate=migrate, clock=clock, randomness=randomness,
             telemetry=telemetry, cache_bytes=cache_bytes, options=options, baton=baton, retention=retention,
-            policies=policies_given(checkpoints, recovery, approvals, webhooks),
+            policies=policies_given(checkpoints, recovery, approvals, webhooks), subclasses=subclasses,
         )  # fmt: skip
         return cls(store, baton)
 

@@ -28,6 +28,7 @@ from perdure.sync.run import SyncBlock
 from perdure.sync.talking import Talking
 
 if TYPE_CHECKING:
+    from perdure.core.subclasses import Subclasses
     from perdure.runtime.infos import RunInfo
     from perdure.runtime.models import ModelRequest
     from perdure.runtime.streaming import Chunk
@@ -60,12 +61,13 @@ class Thread(Talking):
         key: str | None = None,
         after: object = None,
         messages: Sequence[object] = (),
+        subclasses: Subclasses | None = None,
     ) -> Checkpoint:
         """Make `state` the state of the thread, with a checkpoint. What is stored is the change."""
         return self._run(
             self._thread.save(
                 state, kind=kind, status=status, note=note, metadata=metadata, expected=expected, key=key, after=after,
-                messages=messages,
+                messages=messages, subclasses=subclasses,
             )
         )  # fmt: skip
 
@@ -111,13 +113,24 @@ class Thread(Talking):
         status: str | None = None,
         note: str | None = None,
         metadata: Mapping[str, object] | None = None,
+        subclasses: Subclasses | None = None,
     ) -> Checkpoint | None:
         """Save a routine checkpoint if the newest one is `every` old (30 minutes); None when it is not time yet."""
-        return self._run(self._thread.routine(state, every=every, status=status, note=note, metadata=metadata))
+        made = self._thread.routine(
+            state, every=every, status=status, note=note, metadata=metadata, subclasses=subclasses
+        )
+        return self._run(made)
 
-    def append(self, path: PathLike, *items: object, key: str | None = None, checkpoint: bool = False) -> int:
+    def append(
+        self,
+        path: PathLike,
+        *items: object,
+        key: str | None = None,
+        checkpoint: bool = False,
+        subclasses: Subclasses | None = None,
+    ) -> int:
         """Add items to the list at `path`, made when missing, and return the new version."""
-        return self._run(self._thread.append(path, *items, key=key, checkpoint=checkpoint))
+        return self._run(self._thread.append(path, *items, key=key, checkpoint=checkpoint, subclasses=subclasses))
 
     def update(
         self,
@@ -128,13 +141,15 @@ class Thread(Talking):
         expected: int | None = None,
         key: str | None = None,
         checkpoint: bool = False,
+        subclasses: Subclasses | None = None,
     ) -> int:
         """Set, append and delete in one atomic write, and return the new version."""
         return self._run(
             self._thread.update(
-                set=set, append=append, delete=delete, expected=expected, key=key, checkpoint=checkpoint
+                set=set, append=append, delete=delete, expected=expected, key=key, checkpoint=checkpoint,
+                subclasses=subclasses,
             )
-        )
+        )  # fmt: skip
 
     def history(
         self,

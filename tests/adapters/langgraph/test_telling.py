@@ -15,6 +15,7 @@ from langgraph.types import interrupt
 from perdure import Perdure, sync
 from perdure.adapters.langgraph import PerdureSaver
 from perdure.cli.pauses import decide
+from perdure.errors import NotFoundError
 from perdure.webhooks import Webhook, verify
 from tests.runtime.receiver import OK, Receiver, receiving
 
@@ -124,3 +125,15 @@ def test_what_to_do_about_an_interrupt_is_what_works(tmp_path: Path, capsys: pyt
     told = capsys.readouterr().out
     assert "worker" not in told
     assert told.endswith("the program that has the graph goes on: saver.resume('t')\n")
+    with sync.Perdure.open(url) as store, PerdureSaver.open(url) as saver:
+        assert [(each.id, each.agent, each.status) for each in store.threads()] == [("t", "langgraph", "decided")]
+        why = store.why("t")
+        assert (str(why).splitlines()[0], why.next) == (
+            "thread t: was answered; its graph did not go on yet",
+            ["saver.resume('t')"],
+        )
+        with pytest.raises(NotFoundError, match=r"call saver\.resume\('t'\) in the program that has the graph"):
+            store.resume("t")
+        saver.graph("asking", _graph)
+        saver.resume("t")
+        assert "is of a graph that waits for nothing" in str(store.why("t"))

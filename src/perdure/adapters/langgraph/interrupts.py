@@ -87,7 +87,7 @@ def _tell(parts: Parts, key: ThreadKey) -> None:
 
 def _opened(row: ThreadRow, checkpoint: str, task: str, interrupt: Interrupted) -> Opened:
     call = Call(checkpoint, TOP, f"{_NAME} {interrupt.id}", key_digest(task), 0, 0, 0, task)
-    value = Raw(encode_result(interrupt.value))
+    value = Raw(encode_result(interrupt.value, subclasses="plain"))
     return Opened(pause_id(row.uid, shown(call.id)), call, _NAME, _asked(interrupt.value), value, _expects(interrupt))
 
 
@@ -123,7 +123,9 @@ async def close(parts: Parts, key: ThreadKey, written: Sequence[tuple[str, str, 
         return  # nothing is decided about a quarantined thread: its questions stay open as they were imported
     for question in await open_questions(parts.storage, row):
         if question.opened.name == _NAME:
-            decided = Decided(question.opened.pause, True, answer=Raw(encode_result(_answer(question, written))))
+            decided = Decided(
+                question.opened.pause, True, answer=Raw(encode_result(_answer(question, written), subclasses="plain"))
+            )
             entry = parts.engine.entry(EntryKind.PAUSE_DECIDED, encode_body(decided), None)
             place = decided_key(shown(question.opened.call.id))
             await _once(parts, key, [entry], Request(key=place, uid=row.uid))

@@ -100,7 +100,7 @@ class Keeper:
     ) -> None:
         if await self._answered(key, put, after):
             request = msgspec.structs.replace(request, patch=_WENT_ON)
-        saved = await self.parts.engine.save(key, state, expected, request, after=after)
+        saved = await self.parts.engine.save(key, state, expected, request, after=after, subclasses="plain")
         empty = layout.without_value(put.checkpoint["channel_versions"], state)
         self._remember(key, Tip(put.checkpoint["id"], saved.appended.state_version, empty))
         await self.parts.look_after(key)
@@ -121,12 +121,12 @@ class Keeper:
         # A graph names `__start__` among its versions for ever, and never again among its values: a channel that had
         # no value at this version has none now, and reading the whole state at every put would not find one.
         empty = tip.empty if tip is not None and tip.checkpoint == put.place.checkpoint else {}
-        if layout.missing(put.checkpoint, put.new_versions, empty):
-            for found in (put.place.checkpoint, None):
-                row = await self._find(key, found)
-                if row is not None:
-                    state = (await self._document(key, row)).value()
-                    before = {**layout.kept_from(state, put.checkpoint), **before}
+        parent = put.place.checkpoint
+        if parent is not None and layout.missing(put.checkpoint, put.new_versions, empty):
+            # Of its parent alone: on another branch the same version of a channel is another value.
+            row = await self._find(key, parent)
+            if row is not None:
+                before = layout.kept_from((await self._document(key, row)).value(), put.checkpoint)
         return layout.state_of(put.checkpoint, put.place.checkpoint, put.new_versions, before, put.values)
 
     def _request(self, put: Put, fresh: bool) -> Request:
@@ -136,7 +136,7 @@ class Keeper:
             kind=KIND,
             agent=KIND,
             note=put.note,
-            metadata=encode(dict(put.metadata), root="metadata"),
+            metadata=encode(dict(put.metadata), root="metadata", subclasses="plain"),
             parent=None if parent is None else point_id(parent),
         )
         return Request(mark=mark, patch=_OURS if fresh else NO_PATCH)

@@ -153,7 +153,11 @@ class Brings:
         return self._write(place, pending, self._values_of(place, pending))
 
     def _write(self, place: Place, pending: list[Pending], values: list[Any]) -> int:
-        calls = _calls(place, pending, [encode(self._values.kept(value), root="writes") for value in values])
+        kept = [
+            writes.encoded(self._values.kept(value), at, each.channel)
+            for at, (value, each) in enumerate(zip(values, pending, strict=True))
+        ]
+        calls = _calls(place, pending, kept)
         return self._run(lambda keeper: _write(keeper, place, calls)) if calls else 0
 
     def _values_of(self, place: Place, pending: list[Pending]) -> list[Any]:
@@ -173,7 +177,7 @@ class Brings:
     def _kept(self, place: Place, at: int, each: Pending) -> Any:
         value = self._value(place, ("writes", at, each.channel), each.value)
         try:
-            encode(self._values.kept(value), root="writes", at=(at, each.channel))
+            writes.encoded(self._values.kept(value), at, each.channel)
         except UnsupportedValueError as exc:
             if not self._opaque:
                 raise _placed(place, exc) from exc
@@ -242,7 +246,7 @@ async def _write(keeper: Keeper, place: Place, calls: list[writes.Written]) -> i
 
 def _is_kept(name: str, value: Any) -> bool:
     try:
-        encode(value, at=(name,))
+        encode(value, at=(name,), subclasses="plain")
     except UnsupportedValueError:
         return False
     return True

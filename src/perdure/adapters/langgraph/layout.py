@@ -52,9 +52,9 @@ def state_of(
     for name in missing(checkpoint, new_versions):
         if name in before:
             values[name] = before[name]
-    rest = {name: _plain(value) for name, value in checkpoint.items() if name not in _APART}
+    rest = {name: value for name, value in checkpoint.items() if name not in _APART}
     # In one piece: nearly all of it changes with every checkpoint, and nobody compares it part by part.
-    return {**values, REST: encode({**rest, _PARENT: parent}, at=(REST,))}
+    return {**values, REST: encode({**rest, _PARENT: parent}, at=(REST,), subclasses="plain")}
 
 
 def rest_of(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,10 +92,3 @@ def checkpoint_in(state: dict[str, Any], id: str, kept: Values) -> tuple[dict[st
     values = {name: kept.given(value) for name, value in state.items() if name != REST}
     parent = rest.pop(_PARENT, None)
     return {**rest, "id": id, "channel_values": values}, parent
-
-
-def _plain(value: Any) -> Any:
-    """Dicts of other kinds, as LangGraph keeps its versions in, as plain ones."""
-    if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
-    return value

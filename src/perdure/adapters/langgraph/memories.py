@@ -202,4 +202,4 @@ def check(puts: Mapping[Labels, Mapping[str, Given]]) -> None:
             if not key.isascii() and any("\ud800" <= char <= "\udfff" for char in key):
                 raise InvalidInputError(f"the key {key!r} holds a lone surrogate, which databases cannot keep")
             if each.value is not None:
-                encode(dict(each.value), root="value")
+                encode(dict(each.value), root="value", subclasses="plain")

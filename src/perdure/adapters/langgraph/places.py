@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,10 +11,12 @@ import msgspec
 
 from perdure.core.errors import InvalidInputError
 from perdure.core.identity import SUBGRAPHS, ThreadKey, check_id, reserved_namespace, reserved_of
+from perdure.core.threads import LANGGRAPH
 
-KIND = "langgraph"  # of the checkpoints that a graph saves
+KIND = LANGGRAPH  # of the checkpoints that a graph saves
 _HEX = frozenset("0123456789abcdef")
 _RUNTIME = "__pregel_runtime"  # what LangGraph puts into the config of a run, and of nothing else
+_READS = 10_000  # whose first put may still come
 _OTHER = "z"  # begins the name of an id that is no UUID; no hexadecimal digit
 
 
@@ -69,35 +73,37 @@ def _dashed(digits: str) -> str | None:
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
-class ReadFrom(str):
-    """A thread id that remembers how its thread was read, on the way through the config of a run.
+class Reads:
+    """How checkpoints were read, told by the very object that their id was given as.
 
     A run that read the newest checkpoint must not leave behind what another put on top of it meanwhile; one that asked
-    for an old checkpoint by its id wants exactly that.
+    for an old checkpoint by its id wants exactly that. LangGraph hands the id of what it read on to the first put after
+    it. A mark of ours beside it would be seen in the configs of users, and kept in their states.
     """
 
-    __slots__ = ("asked", "ns")
-    ns: str
-    asked: str | None  # the checkpoint that was asked for by its id; None: the newest
+    def __init__(self) -> None:
+        self._known: OrderedDict[int, tuple[str, bool]] = OrderedDict()  # holds each object, so that its identity stays
+        self._lock = threading.Lock()
 
-    @classmethod
-    def at(cls, place: Place, asked: str | None) -> ReadFrom:
-        """The thread id of a place that was read."""
-        made = cls(place.thread)
-        made.ns, made.asked = place.ns, asked
-        return made
+    def remember(self, point: str, *, by_id: bool) -> None:
+        """A checkpoint was read, by its id or as the newest one."""
+        if len(point) < 2:
+            return  # Python has one object for all texts of one character
+        with self._lock:
+            self._known[id(point)] = (point, by_id)
+            if len(self._known) > _READS:
+                self._known.popitem(last=False)
 
-
-def may_branch(config: Mapping[str, Any], place: Place, source: object) -> bool:
-    """Whether a put may leave behind what stands after its parent."""
-    given = config.get("configurable") or {}
-    if source in ("fork", "update"):
-        return True
-    read = given.get("thread_id")
-    if isinstance(read, ReadFrom) and read.ns == place.ns:
-        return read.asked is not None and read.asked == place.checkpoint
-    # Nobody read anything: a caller of the saver means the parent it names, a run began on an empty thread.
-    return not any(name.startswith("__pregel_") for name in given)
+    def may_branch(self, config: Mapping[str, Any], source: object) -> bool:
+        """Whether a put may leave behind what stands after its parent."""
+        if source in ("fork", "update"):
+            return True
+        given = config.get("configurable") or {}
+        read = self._known.get(id(given.get("checkpoint_id")))
+        if read is not None:
+            return read[1]
+        # Nobody read it: a caller of the saver means the parent it names; a run goes on from what it put itself.
+        return not any(name.startswith("__pregel_") for name in given)
 
 
 def is_run(config: Mapping[str, Any]) -> bool:
@@ -105,18 +111,6 @@ def is_run(config: Mapping[str, Any]) -> bool:
     return _RUNTIME in (config.get("configurable") or {})
 
 
-def config_of(place: Place, asked: str | None) -> dict[str, Any]:
-    """The config of a checkpoint that was read."""
-    thread = ReadFrom.at(place, asked)
-    return {"configurable": {"thread_id": thread, "checkpoint_ns": place.ns, "checkpoint_id": place.checkpoint}}
-
-
-def plain_config(place: Place, checkpoint: str) -> dict[str, Any]:
-    """The config of a checkpoint that was named or written."""
+def config_of(place: Place, checkpoint: str) -> dict[str, Any]:
+    """The config of a checkpoint."""
     return {"configurable": {"thread_id": place.thread, "checkpoint_ns": place.ns, "checkpoint_id": checkpoint}}
-
-
-def plain(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config as another saver may be given it: with a thread id that is nothing but its text."""
-    given = config.get("configurable") or {}
-    return {**config, "configurable": {**given, "thread_id": str(given.get("thread_id", ""))}}

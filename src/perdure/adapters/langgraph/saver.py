@@ -27,11 +27,11 @@ except ImportError as exc:
     raise missing("perdure.adapters.langgraph", "langgraph") from exc
 
 from perdure import sync
-from perdure.adapters.langgraph import graphs, listing, types, upkeep
+from perdure.adapters.langgraph import graphs, listing, schemas, types, upkeep
 from perdure.adapters.langgraph.graphs import Factory, Graphs, Resumable
 from perdure.adapters.langgraph.keeper import Found, Keeper, Put
 from perdure.adapters.langgraph.layout import Values
-from perdure.adapters.langgraph.places import config_of, is_run, may_branch, place_of, plain, plain_config
+from perdure.adapters.langgraph.places import Place, Reads, config_of, is_run, place_of
 from perdure.adapters.langgraph.sides import Closing, Sides
 from perdure.adapters.langgraph.trial import Trial, TrialReport, bytes_of
 from perdure.adapters.langgraph.turns import Turn, fenced
@@ -64,6 +64,7 @@ class PerdureSaver(BaseCheckpointSaver[Any], Closing):
         self._user = user or ""
         self._sides = Sides(store, url, options, self._keeper)
         self._graphs = Graphs()
+        self._reads = Reads()
         self._trial = None if shadow is None else Trial(shadow)
 
     @classmethod
@@ -107,12 +108,12 @@ class PerdureSaver(BaseCheckpointSaver[Any], Closing):
         Raises `VersionConflictError` when another run put something on top of the checkpoint that this one read as the
         newest, and `UnsupportedValueError` naming the place of a value that cannot be kept.
         """
-        put = _put(config, checkpoint, metadata, new_versions, self._values)
+        put = _put(config, checkpoint, metadata, new_versions, self._values, self._reads)
         self._sides.run(lambda keeper: keeper.put(put))
         if trial := self._trial:
-            given = (plain(config), checkpoint, metadata, new_versions)
+            given = (config, checkpoint, metadata, new_versions)
             trial.write("put", put.place.thread, lambda: trial.saver.put(*given))
-        return plain_config(put.place, checkpoint["id"])
+        return config_of(put.place, checkpoint["id"])
 
     async def aput(
         self,
@@ -122,12 +123,12 @@ class PerdureSaver(BaseCheckpointSaver[Any], Closing):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """`put` for asynchronous code."""
-        put = _put(config, checkpoint, metadata, new_versions, self._values)
+        put = _put(config, checkpoint, metadata, new_versions, self._values, self._reads)
         await self._sides.arun(lambda keeper: keeper.put(put))
         if trial := self._trial:
-            given = (plain(config), checkpoint, metadata, new_versions)
+            given = (config, checkpoint, metadata, new_versions)
             await trial.awrite("put", put.place.thread, lambda: trial.saver.aput(*given))
-        return plain_config(put.place, checkpoint["id"])
+        return config_of(put.place, checkpoint["id"])
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -136,7 +137,7 @@ class PerdureSaver(BaseCheckpointSaver[Any], Closing):
         place, values = place_of(config), self._values
         self._sides.run(lambda keeper: keeper.put_writes(place, writes, task_id, task_path, values))
         if trial := self._trial:
-            given = (plain(config), writes, task_id, task_path)
+            given = (config, writes, task_id, task_path)
             trial.write("put_writes", place.thread, lambda: trial.saver.put_writes(*given))
 
     async def aput_writes(
@@ -146,7 +147,7 @@ class PerdureSaver(BaseCheckpointSaver[Any], Closing):
         place, values = place_of(config), self._values
         await self._sides.arun(lambda keeper: keeper.put_writes(place, writes, task_id, task_path, values))
         if trial := self._trial:
-            given = (plain(config), writes, task_id, task_path)
+            given = (config, writes, task_id, task_path)
             await trial.awrite("put_writes", place.thread, lambda: trial.saver.aput_writes(*given))
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -156,10 +157,10 @@ class PerdureSaver(BaseCheckpointSaver[Any], Closing):
         """
         place, values, runs = place_of(config), self._values, is_run(config)
         found = self._sides.run(lambda keeper: keeper.get(place, values, runs=runs))
-        ours = None if found is None else _tuple(found, place.checkpoint)
+        ours = None if found is None else self._read(found, place)
         if (trial := self._trial) is None:
             return ours
-        theirs = trial.read("get_tuple", place.thread, lambda: trial.saver.get_tuple(plain(config)))
+        theirs = trial.read("get_tuple", place.thread, lambda: trial.saver.get_tuple(config))
         trial.compare("get_tuple", place.thread, ours, theirs)
         return theirs if ours is None else ours  # a thread that is older than the trial
 
@@ -167,12 +168,21 @@ class PerdureSaver(BaseCheckpointSaver[Any], Closing):
         """`get_tuple` for asynchronous code."""
         place, values, runs = place_of(config), self._values, is_run(config)
         found = await self._sides.arun(lambda keeper: keeper.get(place, values, runs=runs))
-        ours = None if found is None else _tuple(found, place.checkpoint)
+        ours = None if found is None else self._read(found, place)
         if (trial := self._trial) is None:
             return ours
-        theirs = await trial.aread("get_tuple", place.thread, lambda: trial.saver.aget_tuple(plain(config)))
+        theirs = await trial.aread("get_tuple", place.thread, lambda: trial.saver.aget_tuple(config))
         trial.compare("get_tuple", place.thread, ours, theirs)
         return theirs if ours is None else ours  # a thread that is older than the trial
+
+    def _read(self, found: Found, asked: Place) -> CheckpointTuple:
+        self._reads.remember(found.checkpoint["id"], by_id=asked.checkpoint is not None)
+        return _tuple(found)
+
+    def _listed(self, found: Found, limit: int | None) -> CheckpointTuple:
+        if limit is not None:  # a graph looks for the one to go on from with a limit; a whole history is only looked at
+            self._reads.remember(found.checkpoint["id"], by_id=True)
+        return _tuple(found)
 
     def list(
         self,
@@ -185,7 +195,7 @@ class PerdureSaver(BaseCheckpointSaver[Any], Closing):
         """Checkpoints of a thread, or of all threads, newest first; those that a fork left behind are among them."""
         wanted = _wanted(config, filter, before, limit, self._values)
         for found in self._sides.run(lambda keeper: listing.found(keeper, wanted)):
-            yield _tuple(found, found.place.checkpoint)
+            yield self._listed(found, limit)
 
     async def alist(
         self,
@@ -198,7 +208,7 @@ class PerdureSaver(BaseCheckpointSaver[Any], Closing):
         """`list` for asynchronous code."""
         wanted = _wanted(config, filter, before, limit, self._values)
         for found in await self._sides.arun(lambda keeper: listing.found(keeper, wanted)):
-            yield _tuple(found, found.place.checkpoint)
+            yield self._listed(found, limit)
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete a thread with everything of its subgraphs."""
@@ -330,25 +340,25 @@ def _at(thread_id: str, config: Any) -> Any:
 
 def _allow(classes: Sequence[Any]) -> None:
     types.allow_known()
-    types.hear_of_schemas()
+    schemas.hear_of_schemas()
     types.allow(classes)
 
 
-def _put(config: Any, checkpoint: Any, metadata: Any, new_versions: Any, values: Values) -> Put:
+def _put(config: Any, checkpoint: Any, metadata: Any, new_versions: Any, values: Values, reads: Reads) -> Put:
     place = place_of(config)
     return Put(
         place=place,
         checkpoint=checkpoint,
         metadata=get_serializable_checkpoint_metadata(config, metadata),
         new_versions=new_versions,
-        branches=may_branch(config, place, metadata.get("source")),
+        branches=reads.may_branch(config, metadata.get("source")),
         values=values,
     )
 
 
-def _tuple(found: Found, asked: str | None) -> CheckpointTuple:
-    parent = None if found.parent is None else plain_config(found.place, found.parent)
-    config: Any = config_of(found.place, asked)
+def _tuple(found: Found) -> CheckpointTuple:
+    parent = None if found.parent is None else config_of(found.place, found.parent)
+    config: Any = config_of(found.place, found.checkpoint["id"])
     return CheckpointTuple(config, found.checkpoint, found.metadata, parent, found.writes)
 
 

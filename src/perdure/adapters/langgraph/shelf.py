@@ -167,4 +167,4 @@ def _change(shelf: Shelf, sets: dict[tuple[str, ...], Any], gone: list[tuple[str
         return None
     if shelf.is_new:
         sets = {(_LABELS,): list(shelf.labels), **sets}
-    return Change(sets, {}, gone)
+    return Change(sets, {}, gone, "plain")

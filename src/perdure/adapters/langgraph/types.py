@@ -126,7 +126,10 @@ def _inside(annotation: Any) -> list[Any]:
     try:
         return list(get_type_hints(annotation, include_extras=True).values())
     except (NameError, TypeError):
-        return []  # an annotation that cannot be read here: its class is named when one of its objects is refused
+        # Annotations that are texts about classes of a function: pydantic looked them up where the class was made. Of
+        # others nothing is known; their class is named when one of its objects is refused.
+        fields = getattr(annotation, "__pydantic_fields__", {})
+        return [field.annotation for field in fields.values()]
 
 
 def is_typed_dict(cls: type) -> bool:
@@ -150,16 +153,3 @@ def allow_named(names: Iterable[tuple[str, ...]]) -> None:
                 allow([cls])
             except InvalidInputError:
                 continue  # two classes of one name: the first stands
-
-
-def hear_of_schemas() -> None:
-    """Have every graph tell its checkpointer the classes of its schema when it is compiled.
-
-    LangGraph does so only where its own msgpack is to be strict; a saver that is asked then may say no by itself.
-    """
-    try:
-        from langgraph._internal import _serde
-    except ImportError:
-        return  # another release: classes are named by types=
-    if hasattr(_serde, "STRICT_MSGPACK_ENABLED"):
-        _serde.STRICT_MSGPACK_ENABLED = True

@@ -50,10 +50,15 @@ def written(checkpoint: str, writes: Sequence[tuple[str, Any]], task: str, path:
         str(task),
         str(path),
         [
-            Write(WRITES_IDX_MAP.get(channel, at), channel, Raw(encode(_told(value), root="writes", at=(at, channel))))
+            Write(WRITES_IDX_MAP.get(channel, at), channel, Raw(encoded(_told(value), at, channel)))
             for at, (channel, value) in enumerate(writes)
         ],
     )
+
+
+def encoded(value: Any, at: int, channel: str) -> bytes:
+    """What is kept of a value that a task wrote."""
+    return encode(value, root="writes", at=(at, channel), subclasses="plain")
 
 
 def _told(value: Any) -> Any:
