@@ -9,6 +9,7 @@ from perdure.app.naming import Naming
 from perdure.core.errors import InvalidInputError
 from perdure.core.identity import check_id
 from perdure.core.quarantine import check_run
+from perdure.core.vocabulary import one_of
 
 if TYPE_CHECKING:
     from perdure.core.resume import Unfinished
@@ -32,6 +33,7 @@ class Running(Naming):
         unfinished: Unfinished = "resume",
         wait: float | None = None,
         changed: Changed = "refuse",
+        traceback: bool | None = None,
     ) -> Block:
         """Run code in this thread: `async with thread.run(key="turn-7") as run:`. What it did is not done again.
 
@@ -39,13 +41,13 @@ class Running(Naming):
         off is left behind. With `unfinished="fail"` it raises `UnfinishedRunError` instead, with "abandon" even one
         that waits is left behind. The same key of a run that is over reads everything from the log. Waits for another
         owner up to `wait` seconds (one lease), then raises `LeaseHeldError`. With `changed="accept"`, code that asks
-        for something else than the log recorded is let.
+        for something else than the log recorded is let. With `traceback=False` failures are recorded without theirs.
         """
         from perdure.runtime.blocks import Block
         from perdure.runtime.opening import wanted
 
         checked = None if key is None else check_id(key, "the key")
-        ask = wanted(checked, input, unfinished, changed, self._actor, self._patch)
+        ask = wanted(checked, input, unfinished, changed, self._actor, self._patch, traceback)
         return Block(self._parts.running.runtime, self._found, ask, wait)
 
     async def seen(self, ref: object = None) -> ModelRequest:
@@ -84,8 +86,7 @@ class Running(Naming):
         from perdure.runtime.opening import Wanted
         from perdure.runtime.rerunning import original_of
 
-        if effects not in ("recorded", "ask", "real"):
-            raise InvalidInputError(f'effects must be "recorded", "ask" or "real", not {effects!r}')
+        one_of(effects, ("recorded", "ask", "real"), "effects", InvalidInputError)
         row = await self._row(await self._found())
         check_run(row)
         version = row.head if ref is None else await self._parts.points.version(row, ref)

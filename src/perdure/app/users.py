@@ -5,6 +5,7 @@ from __future__ import annotations
 from perdure.app.options import UserIdType
 from perdure.core.errors import InvalidIdError, InvalidInputError
 from perdure.core.identity import ANY_USER, AnyUser, check_user
+from perdure.core.vocabulary import one_of
 
 UserId = str | int
 UserArg = str | int | AnyUser | None  # what callers give: None is nobody where one thread is meant, else everybody
@@ -15,9 +16,8 @@ class Users:
     """User ids of one type: texts, or whole numbers that fit the column."""
 
     def __init__(self, kind: UserIdType) -> None:
-        if kind not in ("string", *_BITS):
-            raise InvalidInputError(f'user_id_type must be "string", "int" or "bigint", not {kind!r}')
-        self._kind = kind
+        one_of(kind, ("string", *_BITS), "user_id_type", InvalidInputError)
+        self._kind: UserIdType = kind
 
     def owner(self, user: object) -> str | None:
         """Whose threads a list covers; None is everybody's."""
