@@ -64,7 +64,7 @@ async def store(request: pytest.FixtureRequest, mode: str, tmp_path: Path) -> As
 
 
 async def test_every_grouping_adds_up_to_the_same(store: Any) -> None:
-    """N0, S2.5: tokens, calls and money by model, agent, user, thread, run and day."""
+    """Tokens, calls and money by model, agent, user, thread, run and day."""
     small = (24 * Decimal("0.15") - 12 * Decimal("0.15") + 12 * Decimal("0.05")) / 1_000_000
     expected = {
         "model": {"big": (1, 1000, 100), "small": (3, 30, 6)},
@@ -204,7 +204,7 @@ async def test_a_table_of_the_store_counts_unless_another_is_given() -> None:
 
 
 async def test_a_sum_over_random_logs_is_what_was_done() -> None:
-    """N0: whatever the models, users and forks, the total is the sum of what was asked."""
+    """Whatever the models, users and forks, the total is the sum of what was asked."""
     for seed in range(5):
         chance, spent = random.Random(seed), 0
         async with Perdure.open("memory://") as store:

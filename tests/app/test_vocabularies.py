@@ -111,7 +111,7 @@ def test_the_public_calls_that_are_looked_at_are_those_that_there_are() -> None:
 
 
 async def test_the_status_of_runs_is_one_of_those_that_there_are() -> None:
-    """B7: a typing mistake is no empty list."""
+    """A typing mistake is no empty list."""
     async with Perdure.open("memory://") as store:
         with pytest.raises(InvalidFilterError, match=r"status must be .*\"dead\".* did you mean 'finished'"):
             await store.runs(status="finishd")

@@ -43,7 +43,7 @@ async def failed(store: Any, code: Any, **options: Any) -> str:
 
 
 async def test_a_failed_step_and_its_run_keep_where_it_came_from() -> None:
-    """B8, S3.36: module, file, line and function of each frame, the cause first; no value, no folder."""
+    """B8: module, file, line and function of each frame, the cause first; no value, no folder."""
     async with Perdure.open("memory://") as store:
         trace = await failed(store, lambda run: run.step("look up", looked_up, "bob"))
         (info,) = await store.runs()

@@ -32,7 +32,7 @@ async def until(found: Any) -> None:
 
 
 async def test_one_line_when_a_run_is_taken_up_and_one_when_it_leaves(lines: Any) -> None:
-    """B8: with the handler, the thread, and how it ended."""
+    """With the handler, the thread, and how it ended."""
     async with Perdure.open("memory://") as store:
         register(store)
         store.handler("long")(lambda run: asyncio.sleep(100))

@@ -163,8 +163,8 @@ class Running(Deciding):
         """A worker that takes up runs of the registered handlers as they become due: `await store.worker().run()`.
 
         On SIGTERM it takes up nothing more and lets runs end for `grace` seconds; the rest is given back. Entries of
-        its runs have `name` and the process as their actor. The logger `perdure.worker` gets one line for each run that
-        it takes up and that leaves it. With `traceback=False` failures are recorded without theirs.
+        its runs have `name` and the process as their actor. The logger `"perdure.worker"` gets one line for each run
+        that it takes up and that leaves it. With `traceback=False` failures are recorded without theirs.
         """
         from perdure.runtime.worker import Worker
 

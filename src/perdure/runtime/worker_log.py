@@ -27,7 +27,7 @@ _log = logging.getLogger(LOGGER)
 
 
 class WorkerLog:
-    """Writes the lines of one worker to the logger `perdure.worker`."""
+    """Writes the lines of one worker to the logger `"perdure.worker"`."""
 
     def __init__(self) -> None:
         self._told: dict[str, int] = {}  # names that nobody registers, and when they were told of
