@@ -37,7 +37,7 @@ def worker(
     grace: float = 30.0,
     lease_ttl: float | None = None,
     name: str | None = None,
-    traceback: bool = True,
+    traceback: bool | None = None,
     quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative="")] = False,
     at: Place = HERE,
 ) -> None:
@@ -59,7 +59,7 @@ def worker(
     name
         What the worker is called in the log, before the machine and the process.
     traceback
-        Whether failures are recorded with their traceback.
+        Whether failures are recorded with their traceback (as the store says: yes).
     quiet
         Print no line when a run is taken up, finishes, waits or is given back; failures and warnings stay.
     """
