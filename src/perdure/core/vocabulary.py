@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from perdure.core.errors import InvalidFilterError, short_repr
 
@@ -26,6 +25,8 @@ def suggestion(word: object, known: Iterable[str]) -> str:
 
 def nearest(word: object, known: Iterable[str]) -> str | None:
     """The known word that is most like one that was mistyped, in whatever case."""
+    from difflib import get_close_matches  # only where something is refused: importing it is felt at the start
+
     by_fold = {each.casefold(): each for each in known}
     near = get_close_matches(word[:200].casefold(), by_fold, 1) if isinstance(word, str) else []
     return by_fold[near[0]] if near else None
