@@ -7,7 +7,6 @@ from typing import Any, Literal, TypedDict
 
 from perdure.core.errors import InvalidInputError
 from perdure.core.limits import limits_given
-from perdure.core.vocabulary import one_of
 from perdure.storage.permissions import check_file_mode
 
 Durability = Literal["full", "background"]
@@ -71,6 +70,8 @@ def given(options: Mapping[str, Any], scheme: str) -> dict[str, Any]:
                 f"open() got an unexpected option {name!r}{hint(name, tuple(StorageOptions.__annotations__))}"
             )
     asked = {name: value for name, value in options.items() if value is not None or name in _NONE_COUNTS}
+    from perdure.core.vocabulary import one_of
+
     one_of(asked.get("durability", "full"), ("full", "background"), "durability", InvalidInputError)
     limits_given(asked.get("max_decoded_bytes"), asked.get("max_decoded_nodes"))
     for name, value in asked.items():

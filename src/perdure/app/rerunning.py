@@ -9,7 +9,6 @@ from perdure.app.naming import Naming
 from perdure.core.errors import InvalidInputError
 from perdure.core.identity import check_id
 from perdure.core.quarantine import check_run
-from perdure.core.vocabulary import one_of
 
 if TYPE_CHECKING:
     from perdure.core.resume import Unfinished
@@ -83,6 +82,7 @@ class Running(Naming):
         that has no result is asked about. With `effects="ask"` every one is, with "real" they are run. `agent` names
         another handler, `set` changes the state first, `to` is the id of the fork (with `times`, `to-1`, `to-2` …).
         """
+        from perdure.core.vocabulary import one_of
         from perdure.runtime.opening import Wanted
         from perdure.runtime.rerunning import original_of
 

@@ -14,7 +14,6 @@ from perdure.core.errors import SAY_WHOSE, HandlerUnknownError, InvalidInputErro
 from perdure.core.identity import ThreadKey, check_id, check_label
 from perdure.core.runs import RUN_STATUSES
 from perdure.core.times import moment_or_none
-from perdure.core.vocabulary import nearest, one_of
 
 if TYPE_CHECKING:
     from perdure.app.rerunning import Changed
@@ -88,6 +87,8 @@ class Running(Deciding):
         known = self._parts.running.handlers.names
         if name in known or not (known or strict):
             return
+        from perdure.core.vocabulary import nearest
+
         near = nearest(name, known)
         if strict:
             raise HandlerUnknownError(name, near)
@@ -187,6 +188,8 @@ class Running(Deciding):
     ) -> list[RunInfo]:
         """The newest run of each thread, of the threads that changed last first."""
         await self._parts.ready()
+        from perdure.core.vocabulary import one_of
+
         when = moment_or_none(since, "since")
         word = None if status is None else one_of(status, RUN_STATUSES, "status")
         return await self._parts.running.listed(

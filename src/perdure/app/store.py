@@ -20,7 +20,6 @@ from perdure.app.users import UserArg, UserId
 from perdure.core.errors import BackgroundWriteError, InvalidIdError, InvalidInputError, SuspendedError
 from perdure.core.identity import ANY_USER, FROM_FILE, FromFile, ThreadKey, check_id, check_label, check_namespace
 from perdure.core.threads import NO_PATCH, ThreadPatch
-from perdure.core.vocabulary import one_of
 
 # What only some stores are asked for is imported when they are: a program that saves and loads does not wait for it.
 if TYPE_CHECKING:
@@ -125,6 +124,8 @@ class Perdure(Running):
         policies: Policies | None = None,
     ) -> Self:
         """Open for asynchronous callers, or for `perdure.sync`, whose threads take turns with a baton."""
+        from perdure.core.vocabulary import one_of
+
         one_of(migrate, ("auto", "check"), "migrate", InvalidInputError)
         if type(cache_bytes) is not int or cache_bytes < 0:
             raise InvalidInputError(f"cache_bytes must be an int from 0 on, not {cache_bytes!r}")

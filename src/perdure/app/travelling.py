@@ -16,7 +16,6 @@ from perdure.core.errors import InvalidInputError, NotFoundError, UnfinishedRunE
 from perdure.core.identity import ThreadKey, check_id, check_label
 from perdure.core.runs import WAKING
 from perdure.core.threads import ThreadRow
-from perdure.core.vocabulary import one_of
 
 if TYPE_CHECKING:
     from perdure.app.branches import Branch
@@ -151,6 +150,8 @@ class TimeTravel(Handle):
         When the block raises, the point stays, or with `on_failure="rewind"` the thread is rewound to it; the error
         goes on to the caller either way.
         """
+        from perdure.core.vocabulary import one_of
+
         one_of(on_failure, ("keep", "rewind"), "on_failure", InvalidInputError)
         point = await self.checkpoint(kind="pre_operation", note=check_id(name, "the operation"))
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from perdure.app.options import UserIdType
 from perdure.core.errors import InvalidIdError, InvalidInputError
 from perdure.core.identity import ANY_USER, AnyUser, check_user
-from perdure.core.vocabulary import one_of
 
 UserId = str | int
 UserArg = str | int | AnyUser | None  # what callers give: None is nobody where one thread is meant, else everybody
@@ -16,6 +15,8 @@ class Users:
     """User ids of one type: texts, or whole numbers that fit the column."""
 
     def __init__(self, kind: UserIdType) -> None:
+        from perdure.core.vocabulary import one_of
+
         one_of(kind, ("string", *_BITS), "user_id_type", InvalidInputError)
         self._kind: UserIdType = kind
 
