@@ -107,7 +107,8 @@ def test_a_reader_that_goes_away_is_no_error_with_a_traceback() -> None:
 
 
 ON_A_STORAGE = (
-    ["verify"], ["repair"], ["sizes"], ["compact"], ["prune", "--last", "1"], ["timeline", "t"], ["compare", "t", "u"],
+    ["verify"], ["repair"], ["sizes"], ["usage"], ["compact"], ["prune", "--last", "1"], ["timeline", "t"],
+    ["compare", "t", "u"],
     ["export", "t", "x"], ["copy", "memory://"], ["runs"], ["why", "t"], ["pauses"], ["cancel", "t"],
     ["signal", "t", "go"], ["decide", "pau_x.y", "--deny", "--by", "ann"], ["resume", "t", "--handlers", "json"],
     ["worker", "--handlers", "json"],

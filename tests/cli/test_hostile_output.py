@@ -52,6 +52,7 @@ def fill(url: str) -> None:
 def _runs(store: Perdure) -> None:
     def fails(run: Any) -> None:
         run.tool(NAME, lambda **args: ATTACK, note=ATTACK, **{"iban" + ATTACK: ATTACK})
+        run.model(lambda messages, model: {"usage": {"input_tokens": 1}}, [ATTACK], model=NAME)
         run.step(NAME, _fail)
 
     def asks(run: Any) -> Any:
@@ -109,6 +110,7 @@ def commands(url: str, pause: str) -> dict[str, list[list[str]]]:
         "trust": [["trust", url, f"imported {fails}", "--dry-run"], ["trust", url, theirs],
                   ["trust", url, theirs, "--by", NAME, "--yes"], ["trust", url, "--file", file, "--dry-run"],
                   ["trust", url, "--file", "exported", "--yes"]],
+        "usage": [["usage", url], ["usage", url, "--by", "agent"], ["usage", url, "--by", "thread", "--price", ATTACK]],
         "verify": [["verify", url], ["verify", url, NAME, "--restore"]],
         "version": [["version"]],
         "views": [["views", url], ["views", url, "--drop"], ["views", url, "--namespace", NAMESPACE]],
@@ -119,7 +121,7 @@ def commands(url: str, pause: str) -> dict[str, list[list[str]]]:
 
 
 _JSON = {"cancel", "compact", "compare", "config", "decide", "export", "forget", "import", "pauses", "prune", "repair",
-         "resume", "runs", "sizes", "timeline", "trust", "verify", "views", "why"}  # fmt: skip
+         "resume", "runs", "sizes", "timeline", "trust", "usage", "verify", "views", "why"}  # fmt: skip
 
 
 def faults(shown: Shown) -> list[str]:
@@ -156,7 +158,19 @@ def test_no_command_prints_what_a_terminal_obeys_or_nobody_sees(hostile: str, tm
     shown = [*on_terminal([*plain, *wrong], tmp_path), *in_pipes(for_programs, tmp_path)]
     assert [fault for each in shown for fault in faults(each)] == []
     succeeded = {each.words[0] for each in shown if each.code == 0}
-    assert succeeded >= {"compact", "copy", "export", "import", "pauses", "prune", "runs", "sizes", "timeline", "why"}
+    assert succeeded >= {
+        "compact",
+        "copy",
+        "export",
+        "import",
+        "pauses",
+        "prune",
+        "runs",
+        "sizes",
+        "timeline",
+        "usage",
+        "why",
+    }
     # That there was something to escape is proved by the escapes.
     assert {each.words[0] for each in shown if r"\x1b" in each.out + each.err} >= set(COMMANDS) - {"compact", "version"}
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -179,7 +180,12 @@ def test_a_worker_takes_up_what_is_due_and_ends_on_sigterm(folder: Path) -> None
         "serves             release, charge, wrong, waits; SIGTERM or Ctrl-C ends it",
         "ended              nothing more is taken up",
     ]
-    assert warned == "warning: a run failed thread=wrong error=ZeroDivisionError: division by zero\n"
+    lines = [line.split(maxsplit=2)[1:] for line in warned.splitlines()]
+    said = Counter((level, text.partition("run_")[0].strip()) for level, text in lines)
+    assert said == {
+        ("info", "took up"): 5, ("info", "finished"): 2, ("info", "paused"): 2, ("warning", "failed for good"): 1,
+    }  # fmt: skip
+    assert "handler wrong: ZeroDivisionError: division by zero; perdure why says more" in warned
     assert (folder / "effects.log").read_text() == "89\n"
 
 

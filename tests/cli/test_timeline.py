@@ -12,6 +12,10 @@ from perdure.testing import ManualClock
 from tests.cli.test_cli import perdure
 
 STORE = "sqlite:///agents.db"
+WHAT = (
+    "name", "person", "given", "args_digest", "duration", "run", "attempt", "error", "model", "input_tokens",
+    "output_tokens",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -33,7 +37,7 @@ def test_everything_that_happened_is_there_with_who_and_when(folder: Path) -> No
     assert (done.returncode, done.stderr) == (0, "")
     at = "2026-01-01 00:00:00Z  worker-1"
     head, *lines = done.stdout.splitlines()
-    assert head.split() == ["version", "at", "actor", "kind", "bytes"]
+    assert head.split() == ["version", "at", "actor", "kind", "bytes", "what"]
     assert [" ".join(line.split()) for line in lines] == [
         " ".join(line.split())
         for line in (
@@ -60,7 +64,7 @@ def test_programs_get_json(folder: Path) -> None:
     assert told[4] == {
         "version": 5, "kind": "thread.rewound", "at": "2026-01-01T00:00:00Z", "actor": "worker-1", "bytes": 0,
         "pruned": True, "left": False, "checkpoint": told[4]["checkpoint"], "checkpoint_kind": "rewind",
-        "status": None, "note": "the last turn was wrong", "rewound_to": 3,
+        "status": None, "note": "the last turn was wrong", "rewound_to": 3, **dict.fromkeys(WHAT),
     }  # fmt: skip
 
 

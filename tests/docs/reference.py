@@ -22,6 +22,7 @@ from perdure.core.erasure import Forgotten, ForgottenThread, Tombstone
 from perdure.core.portable import Listed
 from perdure.core.retention import Plan, Point, Verdict
 from perdure.core.trust_preview import OpenQuestion, RecordedDecision, RunToContinue, ToolToVerify, TrustPreview
+from perdure.core.usage import UsageReport, UsageRow
 from perdure.core.weights import KindSize, Largest, StoreSizes, ThreadSizes, ThreadTotal, Weight
 from perdure.core.writes import Sizes
 from perdure.runtime.models import ModelRequest
@@ -45,7 +46,7 @@ VALUES = (
     perdure.Report, perdure.Damage, perdure.Repaired, perdure.Latest,
     perdure.RunInfo, perdure.Why, Effect, perdure.Pause, perdure.Decision, perdure.Retry, perdure.Unverified,
     ModelRequest, Chunk, perdure.AgentResult, perdure.AgentEvent, perdure.Reply, perdure.ToolCall, perdure.ToolSchema,
-    perdure.Usage,
+    perdure.Usage, UsageReport, UsageRow,
     perdure.CheckpointDiff, StoreSizes, ThreadTotal, ThreadSizes, KindSize, Weight, Largest, Exported, Listed, Copied,
     TrustPreview, RunToContinue, ToolToVerify, RecordedDecision, OpenQuestion,
     WorkflowResult, WorkflowPreview, StepProgress,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perdure import Perdure
-from perdure.core.errors import HandlerMissingError, NotFoundError
+from perdure.core.errors import HandlerMissingError, NotFoundError, UnknownHandlerWarning
 from perdure.core.recovery_policy import RecoveryPolicy
 from perdure.runtime.options import Retry
 from perdure.testing.clock import ManualClock
@@ -66,7 +66,8 @@ async def test_a_run_that_was_started_for_later_is_due_then(store: Any, clock: M
 async def test_only_runs_of_handlers_that_are_known_here_are_taken_up(store: Any) -> None:
     store.handler("known")(lambda run: 1)
     await store.start("known", thread="a")
-    await store.start("unknown", thread="b")
+    with pytest.warns(UnknownHandlerWarning, match="did you mean 'known'"):
+        await store.start("unknown", thread="b")
     assert [info.thread for info in await store.recover()] == ["a"]
     assert [info.status for info in await store.runs(agent="unknown")] == ["queued"]
 

@@ -130,5 +130,8 @@ def _reply(response: ModelResponse) -> Reply:
     ]
     usage = response.usage
     total = usage.input_tokens + usage.output_tokens
-    spent = Usage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, total_tokens=total)
+    spent = Usage(
+        input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, total_tokens=total,
+        cached_tokens=getattr(usage, "cache_read_tokens", 0) or 0,
+    )  # fmt: skip
     return Reply(text=text, tool_calls=calls, usage=spent)

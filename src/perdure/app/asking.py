@@ -15,7 +15,7 @@ from perdure.core.errors import InvalidFilterError, short_repr
 from perdure.core.identity import check_label
 from perdure.core.messages import MessageQuery
 from perdure.core.search import search_of
-from perdure.core.times import moment, to_datetime
+from perdure.core.times import moment_or_none, to_datetime
 from perdure.sessions.messages import Found, Wanted
 
 
@@ -61,8 +61,8 @@ def wanted(search: str | None, limit: int | None, filters: Filters) -> Wanted:
         roles=_roles(filters.get("role")),
         node=_label(filters.get("node"), "node"),
         run=_label(filters.get("run"), "run"),
-        since=moment(filters.get("since"), "since"),
-        until=moment(filters.get("until"), "until"),
+        since=moment_or_none(filters.get("since"), "since"),
+        until=moment_or_none(filters.get("until"), "until"),
         words=asked.words,
         limit=None if limit is None else check_limit(limit),
     )

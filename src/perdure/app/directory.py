@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
 from perdure.app.naming import ThreadInfo, info_of, listed
@@ -13,10 +14,13 @@ from perdure.core.errors import InvalidFilterError, short_repr
 from perdure.core.identity import check_label
 from perdure.core.messages import Owner
 from perdure.core.threads import ThreadQuery
+from perdure.core.times import moment_or_none
 
 if TYPE_CHECKING:
     from perdure.app.analytics import Analytics, Topics
     from perdure.app.asking import Filters, MessageLine
+    from perdure.app.usage import Progress as UsageProgress
+    from perdure.core.usage import UsageBy, UsageReport
 
 
 class Directory:
@@ -82,6 +86,34 @@ class Directory:
         await self._parts.ready()
         owner = Owner(self._namespace, self._whose(user))
         return await analysed(self._parts.messages, owner, wanted(None, None, filters), topics)
+
+    async def usage(
+        self,
+        by: UsageBy = "model",
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        user: UserArg = None,
+        prices: Mapping[str, Any] | None = None,
+        progress: UsageProgress | None = None,
+    ) -> UsageReport:
+        """Tokens, calls, retries and money of models, by run, thread, user, agent, model or day, out of the logs.
+
+        `since` and `until` (not included) say when the calls were made. `prices` are of a million tokens, by model:
+        `{"gpt-4o-mini": {"input": 0.15, "output": 0.60}}`, with `cached` for input that the provider had cached;
+        without them those of the store count. Money is None where a price or a number of tokens is missing, and
+        `unpriced` names the models. A fork counts from where it was forked. `progress` is told how many threads are
+        read, of how many. Damaged threads are left out, and named in `skipped`.
+        """
+        from perdure.app.usage import usage_of
+        from perdure.core.usage import USAGE_BY, prices_of
+        from perdure.core.vocabulary import one_of
+
+        one_of(by, USAGE_BY, "by")
+        begin, end = moment_or_none(since, "since"), moment_or_none(until, "until")
+        table = prices_of(self._parts.prices if prices is None else prices)
+        await self._parts.ready()
+        return await usage_of(self._parts, self._namespace, self._whose(user), by, table, begin, end, progress)
 
     def _whose(self, user: UserArg) -> str | None:
         return self._parts.users.owner(user)

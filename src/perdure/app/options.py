@@ -26,6 +26,8 @@ class StorageOptions(TypedDict, total=False):
     max_decoded_bytes: int  # the most bytes that a value may have when it is stored and read (268435456)
     max_decoded_nodes: int  # the most nodes, which are values and keys of mappings (2000000)
     lease_ttl: float  # seconds that a run may go without a sign of life before others take over (30)
+    prices: Mapping[str, Any] | None  # of models, per million tokens: {"gpt-4o-mini": {"input": 0.15, "output": 0.6}}
+    traceback: bool  # whether a failure keeps its traceback (True)
     user_id_type: UserIdType  # the type of user ids and, on servers, of their column ("string")
     pool: Any  # PostgreSQL: a psycopg or asyncpg pool of your own
     close_pool: bool  # PostgreSQL: close that pool with the store (False)
@@ -39,7 +41,7 @@ class StorageOptions(TypedDict, total=False):
 
 
 LIMITS = ("max_decoded_bytes", "max_decoded_nodes")
-ANY = ("hot", "user_id_type", "durability", "lease_ttl", *LIMITS)
+ANY = ("hot", "user_id_type", "durability", "lease_ttl", "traceback", "prices", *LIMITS)
 SERVERS = ("pool_max", "pool_timeout", "password", "retry_seconds", "call_timeout")
 _NONE_COUNTS = ("call_timeout",)  # None is a value of its own, not the default
 POSTGRES = (*SERVERS, "schema", "pool", "close_pool", "pool_min", "prepare")
@@ -68,12 +70,19 @@ def given(options: Mapping[str, Any], scheme: str) -> dict[str, Any]:
                 f"open() got an unexpected option {name!r}{hint(name, tuple(StorageOptions.__annotations__))}"
             )
     asked = {name: value for name, value in options.items() if value is not None or name in _NONE_COUNTS}
-    if asked.get("durability", "full") not in ("full", "background"):
-        raise InvalidInputError(f'durability must be "full" or "background", not {asked["durability"]!r}')
+    from perdure.core.vocabulary import one_of
+
+    one_of(asked.get("durability", "full"), ("full", "background"), "durability", InvalidInputError)
     limits_given(asked.get("max_decoded_bytes"), asked.get("max_decoded_nodes"))
     for name, value in asked.items():
         _check_taken(name, scheme, asked)
         _check_number(name, value)
+        if name == "traceback" and type(value) is not bool:
+            raise InvalidInputError(f"traceback must be True or False, not {value!r}")
+        if name == "prices":
+            from perdure.core.usage import prices_of
+
+            prices_of(value)
         if name in FILES:
             check_file_mode(value)
     return asked

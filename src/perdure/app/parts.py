@@ -109,6 +109,8 @@ class Parts:
         self.policies = policies
         self.randomness = randomness
         self._lease_ttl = float(options.get("lease_ttl", 30.0))
+        self._keeps_tracebacks = bool(options.get("traceback", True))
+        self.prices: Any = options.get("prices")
         self._baton = baton
         self._migrate: Migrate = migrate
         self.is_ready = False
@@ -223,6 +225,7 @@ class Parts:
         return RunParts(
             self.engine, driven, clock=self.clock, randomness=self.randomness, telemetry=self.telemetry,
             ttl=self._lease_ttl, policies=self.policies, upkeep=None if self.retention is None else _upkeep(self),
+            traceback=self._keeps_tracebacks,
         )  # fmt: skip
 
     def state_was_read(self) -> None:

@@ -32,6 +32,7 @@ class Running(Naming):
         unfinished: Unfinished = "resume",
         wait: float | None = None,
         changed: Changed = "refuse",
+        traceback: bool | None = None,
     ) -> Block:
         """Run code in this thread: `async with thread.run(key="turn-7") as run:`. What it did is not done again.
 
@@ -39,14 +40,14 @@ class Running(Naming):
         off is left behind. With `unfinished="fail"` it raises `UnfinishedRunError` instead, with "abandon" even one
         that waits is left behind. The same key of a run that is over reads everything from the log. Waits for another
         owner up to `wait` seconds (one lease), then raises `LeaseHeldError`. With `changed="accept"`, code that asks
-        for something else than the log recorded is let.
+        for something else than the log recorded is let. With `traceback=False` failures are recorded without theirs.
         """
         from perdure.runtime.blocks import Block
         from perdure.runtime.opening import wanted
 
         checked = None if key is None else check_id(key, "the key")
         running = self._parts.running
-        ask = wanted(checked, running.encoded(input), unfinished, changed, self._actor, self._patch)
+        ask = wanted(checked, running.encoded(input), unfinished, changed, self._actor, self._patch, traceback)
         return Block(running.runtime, self._found, ask, wait)
 
     async def seen(self, ref: object = None) -> ModelRequest:
@@ -82,11 +83,11 @@ class Running(Naming):
         that has no result is asked about. With `effects="ask"` every one is, with "real" they are run. `agent` names
         another handler, `set` changes the state first, `to` is the id of the fork (with `times`, `to-1`, `to-2` …).
         """
+        from perdure.core.vocabulary import one_of
         from perdure.runtime.opening import Wanted
         from perdure.runtime.rerunning import original_of
 
-        if effects not in ("recorded", "ask", "real"):
-            raise InvalidInputError(f'effects must be "recorded", "ask" or "real", not {effects!r}')
+        one_of(effects, ("recorded", "ask", "real"), "effects", InvalidInputError)
         row = await self._row(await self._found())
         check_run(row)
         version = row.head if ref is None else await self._parts.points.version(row, ref)

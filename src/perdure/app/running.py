@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from perdure.app.deciding import Deciding
 from perdure.app.handle import Handle, traces_of
 from perdure.core.checkpoint import check_limit
-from perdure.core.errors import SAY_WHOSE, InvalidInputError, NotFoundError
+from perdure.core.errors import SAY_WHOSE, HandlerUnknownError, InvalidInputError, NotFoundError, UnknownHandlerWarning
 from perdure.core.identity import ThreadKey, check_id, check_label
-from perdure.core.times import to_micros
+from perdure.core.runs import RUN_STATUSES
+from perdure.core.times import moment_or_none
 
 if TYPE_CHECKING:
     from perdure.app.rerunning import Changed
@@ -59,21 +61,40 @@ class Running(Deciding):
         user: UserArg = None,
         key: str | None = None,
         at: datetime | None = None,
+        strict: bool = False,
     ) -> Ticket:
         """Record that a handler is to be run, now or `at` a time. A worker, `recover()` or `resume()` runs it.
 
-        The same `key` again is the same run. Raises `UnfinishedRunError` when the thread has another one.
+        The same `key` again is the same run. Raises `UnfinishedRunError` when the thread has another one. Where this
+        process registered handlers and none of this name, it warns (`UnknownHandlerWarning`) with the nearest name; a
+        process that only starts runs registers none, and is not warned. With `strict=True` a name that is not
+        registered here raises `HandlerUnknownError`, and nothing is recorded.
         """
         from perdure.runtime.starting import start
 
         where = await self._key(thread, user)
         actor, _ = traces_of(self._named(thread, user))
-        when = None if at is None else to_micros(at)
-        checked = None if key is None else check_id(key, "the key")
+        when = moment_or_none(at, "at", InvalidInputError)
+        checked, handler = None if key is None else check_id(key, "the key"), check_id(name, "the name of a handler")
+        self._check_known(handler, strict=strict)
         return await start(
-            self._parts.running, where, check_id(name, "the name of a handler"), input, checked, when,
+            self._parts.running, where, handler, input, checked, when,
             self._parts.users.shown, actor,
         )  # fmt: skip
+
+    def _check_known(self, name: str, *, strict: bool) -> None:
+        """Warn of a handler that is not registered in a process that has handlers, or refuse it if that is wanted."""
+        known = self._parts.running.handlers.names
+        if name in known or not (known or strict):
+            return
+        from perdure.core.vocabulary import nearest
+
+        near = nearest(name, known)
+        if strict:
+            raise HandlerUnknownError(name, near)
+        warning = UnknownHandlerWarning(name, near)
+        self._parts.telemetry.log("warning", str(warning))
+        warnings.warn(warning, stacklevel=3)
 
     async def resume(
         self,
@@ -117,15 +138,34 @@ class Running(Deciding):
         told, shown = self._parts.running.info, self._parts.users.shown
         return [await told(each.row.key, shown) for each in tried if _was_ours(each)]
 
-    def _recovering(self) -> Callable[[], Coroutine[Any, Any, list[RunInfo]]]:
+    def _recovering(self, name: str | None, traceback: bool | None) -> Callable[[], Coroutine[Any, Any, list[RunInfo]]]:
         """`recover()` again and again by one who serves since now: what becomes due meanwhile is taken up."""
-        recovery = self._parts.running.recovery(self._namespace)
-        return lambda: self._recovered(recovery, 1)
+        recovery = self._serving(name, traceback)
 
-    def worker(self, *, concurrency: int = 10, grace: float = 30.0) -> Worker:
+        async def serve() -> list[RunInfo]:
+            done = await self._recovered(recovery, 1)
+            await recovery.look_for_strangers()
+            return done
+
+        return serve
+
+    def _serving(self, name: str | None, traceback: bool | None) -> Recovery:
+        from perdure.runtime.options import check_traceback
+        from perdure.runtime.worker_log import WorkerLog
+
+        checked = None if name is None else check_id(name, "the name of a worker")
+        return self._parts.running.recovery(
+            self._namespace, worker=checked, traceback=check_traceback(traceback), log=WorkerLog()
+        )  # fmt: skip
+
+    def worker(
+        self, *, concurrency: int = 10, grace: float = 30.0, name: str | None = None, traceback: bool | None = None
+    ) -> Worker:
         """A worker that takes up runs of the registered handlers as they become due: `await store.worker().run()`.
 
-        On SIGTERM it takes up nothing more and lets runs end for `grace` seconds; the rest is given back.
+        On SIGTERM it takes up nothing more and lets runs end for `grace` seconds; the rest is given back. Entries of
+        its runs have `name` and the process as their actor. The logger `"perdure.worker"` gets one line for each run
+        that it takes up and that leaves it. With `traceback=False` failures are recorded without theirs.
         """
         from perdure.runtime.worker import Worker
 
@@ -133,7 +173,7 @@ class Running(Deciding):
             raise InvalidInputError("a worker serves an event loop: open the store with perdure.Perdure")
         running = self._parts.running
         return Worker(
-            running.runtime, running.recovery(self._namespace), self._namespace,
+            running.runtime, self._serving(name, traceback), self._namespace,
             concurrency=_at_least_one(concurrency), grace=grace,
         )  # fmt: skip
 
@@ -148,9 +188,12 @@ class Running(Deciding):
     ) -> list[RunInfo]:
         """The newest run of each thread, of the threads that changed last first."""
         await self._parts.ready()
-        when = None if since is None else to_micros(since)
+        from perdure.core.vocabulary import one_of
+
+        when = moment_or_none(since, "since")
+        word = None if status is None else one_of(status, RUN_STATUSES, "status")
         return await self._parts.running.listed(
-            self._namespace, self._whose(user), check_limit(limit), check_label(status, "status"),
+            self._namespace, self._whose(user), check_limit(limit), word,
             check_label(agent, "agent"), when, self._parts.users.shown,
         )  # fmt: skip
 

@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from perdure.app.rerunning import Changed
     from perdure.app.store import Perdure
     from perdure.app.thread import Thread
+    from perdure.app.usage import Progress as UsageProgress
     from perdure.app.users import UserId
     from perdure.core.comparison import Comparison, Comparisons
     from perdure.core.erasure import Forgotten
     from perdure.core.links import Link
     from perdure.core.retention_policy import Retention
+    from perdure.core.usage import UsageBy, UsageReport
     from perdure.core.verification import Report
     from perdure.runtime.decisions import Decision, Pause
     from perdure.runtime.infos import RunInfo
@@ -100,11 +102,32 @@ class UserScope:
         """The user's messages in numbers."""
         return await self._store.analytics(user=self._user, topics=topics, **filters)
 
+    async def usage(
+        self,
+        by: UsageBy = "model",
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        prices: Mapping[str, Any] | None = None,
+        progress: UsageProgress | None = None,
+    ) -> UsageReport:
+        """What models of the user's threads cost. See `perdure.Perdure.usage`."""
+        return await self._store.usage(
+            by, since=since, until=until, user=self._user, prices=prices, progress=progress
+        )  # fmt: skip
+
     async def start(
-        self, name: str, input: Any = None, *, thread: Thread | str, key: str | None = None, at: datetime | None = None
+        self,
+        name: str,
+        input: Any = None,
+        *,
+        thread: Thread | str,
+        key: str | None = None,
+        at: datetime | None = None,
+        strict: bool = False,
     ) -> Ticket:
         """Record that a handler is to be run in a thread of this user."""
-        return await self._store.start(name, input, thread=thread, user=self._user, key=key, at=at)
+        return await self._store.start(name, input, thread=thread, user=self._user, key=key, at=at, strict=strict)
 
     async def resume(
         self, thread: Thread | str, input: Any = None, *, changed: Changed = "refuse", take_over: bool = False

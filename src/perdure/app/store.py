@@ -133,8 +133,9 @@ class Perdure(Running):
         subclasses: Subclasses = "refuse",
     ) -> Self:
         """Open for asynchronous callers, or for `perdure.sync`, whose threads take turns with a baton."""
-        if migrate not in ("auto", "check"):
-            raise InvalidInputError(f'migrate must be "auto" or "check", not {migrate!r}')
+        from perdure.core.vocabulary import one_of
+
+        one_of(migrate, ("auto", "check"), "migrate", InvalidInputError)
         if type(cache_bytes) is not int or cache_bytes < 0:
             raise InvalidInputError(f"cache_bytes must be an int from 0 on, not {cache_bytes!r}")
         if clock is not None and not callable(getattr(clock, "now", None)):

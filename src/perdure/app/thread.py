@@ -27,7 +27,7 @@ from perdure.core.checkpoint import (
 from perdure.core.errors import DamagedError, InvalidInputError, NotFoundError
 from perdure.core.identity import ThreadKey, check_label
 from perdure.core.steps import Step
-from perdure.core.times import moment, to_datetime
+from perdure.core.times import moment_or_none, to_datetime
 
 if TYPE_CHECKING:
     from perdure.checkpoints.newest import Latest
@@ -236,8 +236,8 @@ class Thread(Running):
             status=check_label(status, "status"),
             agent=check_label(agent, "agent"),
             metadata=metadata,
-            since=moment(since, "since"),
-            until=moment(until, "until"),
+            since=moment_or_none(since, "since"),
+            until=moment_or_none(until, "until"),
             before=check_label(before.id if isinstance(before, Checkpoint) else before, "before"),
             limit=check_limit(limit),
             present=not everything,

@@ -150,8 +150,9 @@ class TimeTravel(Handle):
         When the block raises, the point stays, or with `on_failure="rewind"` the thread is rewound to it; the error
         goes on to the caller either way.
         """
-        if on_failure not in ("keep", "rewind"):
-            raise InvalidInputError(f'on_failure must be "keep" or "rewind", not {on_failure!r}')
+        from perdure.core.vocabulary import one_of
+
+        one_of(on_failure, ("keep", "rewind"), "on_failure", InvalidInputError)
         point = await self.checkpoint(kind="pre_operation", note=check_id(name, "the operation"))
         try:
             yield point

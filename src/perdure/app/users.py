@@ -15,9 +15,10 @@ class Users:
     """User ids of one type: texts, or whole numbers that fit the column."""
 
     def __init__(self, kind: UserIdType) -> None:
-        if kind not in ("string", *_BITS):
-            raise InvalidInputError(f'user_id_type must be "string", "int" or "bigint", not {kind!r}')
-        self._kind = kind
+        from perdure.core.vocabulary import one_of
+
+        one_of(kind, ("string", *_BITS), "user_id_type", InvalidInputError)
+        self._kind: UserIdType = kind
 
     def owner(self, user: object) -> str | None:
         """Whose threads a list covers; None is everybody's."""

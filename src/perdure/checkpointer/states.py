@@ -18,6 +18,7 @@ from perdure.core.comparison import Comparison
 from perdure.core.entries import NewEntry
 from perdure.core.errors import InvalidInputError, NotFoundError, StorageUnavailableError
 from perdure.core.message import Message
+from perdure.core.vocabulary import one_of
 
 OnUnavailable = Literal["raise", "fresh"]
 KIND = "state"
@@ -77,8 +78,7 @@ class States(Calls):
     async def _got(
         self, config: Config, ref: object, on_unavailable: OnUnavailable, how: dict[str, Any]
     ) -> AgentState | None:
-        if on_unavailable not in ("raise", "fresh"):
-            raise InvalidInputError(f'on_unavailable must be "raise" or "fresh", not {on_unavailable!r}')
+        one_of(on_unavailable, ("raise", "fresh"), "on_unavailable", InvalidInputError)
         try:
             return await self._get(self.thread(config), ref, how)
         except StorageUnavailableError as exc:

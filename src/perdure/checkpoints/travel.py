@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from perdure.core.checkpoint import MAX_LIMIT, CheckpointQuery, CheckpointRow
 from perdure.core.codec import decode_tagged
 from perdure.core.digest import body_of
 from perdure.core.entries import STATE_KINDS, Entry, EntryKind
+from perdure.core.entry_summary import summary_of
 from perdure.core.errors import EntryDamagedError, NotFoundError
 from perdure.core.printable import printable
 from perdure.core.pruning import is_blank
@@ -61,15 +62,52 @@ class TimelineItem(msgspec.Struct, frozen=True, kw_only=True):
     status: str | None = None
     note: str | None = None
     rewound_to: int | None = None
+    name: str | None = None  # of the step, tool, model, pause, handler or tag
+    person: str | None = None  # who decided, or said what a tool gave
+    given: str | None = None  # the arguments of a call, in short
+    args_digest: str | None = None  # … and their digest, in hex
+    duration: timedelta | None = None  # of a call; of a run, since it was started
+    run: str | None = None
+    attempt: int | None = None
+    error: str | None = None  # how it failed
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
 
     def __str__(self) -> str:
         signs = [shown(each) for each in (self.checkpoint_kind, self.status) if each is not None]
         signs += [printable(repr(self.note))] if self.note else []
         signs += [f"to @{self.rewound_to}"] if self.rewound_to is not None else []
         signs += ["pruned"] if self.pruned else []
-        words = " ".join(signs)
+        words = " ".join([*signs, *([self.what] if self.what else [])])
         when, who = self.at.isoformat(sep=" ", timespec="seconds"), shown(self.actor)
         return f"{'~' if self.left else ' '}@{self.version:<6} {when} {who:<12} {self.kind:<18} {self.bytes:>8} {words}"
+
+    @property
+    def what(self) -> str:
+        """Step, tool, model or person, with the arguments in short and the duration; on one line, for people."""
+        call = f"{shown(self.name)}({printable(self.given)})" if self.name and self.given else shown(self.name)
+        asked = f"{self.model} " if self.model and self.model != self.name else ""
+        tokens = (
+            f"{asked}{self.input_tokens:,} → {self.output_tokens:,} tokens" if self.input_tokens is not None else asked
+        )
+        parts = [
+            call if self.name else "",
+            f"by {shown(self.person)}" if self.person else "",
+            printable(tokens.strip()),
+            f"attempt {self.attempt}" if (self.attempt or 1) > 1 else "",
+            "" if self.duration is None else f"in {_seconds(self.duration)}",
+            printable(self.error) if self.error else "",
+            f"args {self.args_digest[:8]}" if self.args_digest else "",
+        ]
+        return ", ".join(filter(None, parts))
+
+
+def _seconds(duration: timedelta) -> str:
+    seconds = duration.total_seconds()
+    if seconds < 1:
+        return f"{seconds * 1000:,.3g} ms" if seconds else "0 ms"
+    return f"{seconds:,.1f} s"
 
 
 class Travel:
@@ -125,7 +163,7 @@ class Travel:
                 break
             mark, to = marks.get(entry.version), rewinds.get(entry.version)
             try:
-                found.append(_item(entry, mark, to, within(left, entry.version)))
+                found.append(_item(row.key.id, entry, mark, to, within(left, entry.version)))
             except (TypeError, OverflowError) as exc:  # a column holds something else, or a time after the year 9999
                 raise EntryDamagedError(row.key.id, entry.version, f"cannot be shown ({exc})") from exc
         return found
@@ -155,8 +193,8 @@ class Travel:
         return await self._storage.checkpoints(row.key, CheckpointQuery(limit=MAX_LIMIT))
 
 
-def _item(entry: Entry, mark: CheckpointRow | None, to: int | None, left: bool) -> TimelineItem:
-    said = mark.mark if mark else None
+def _item(thread_id: str, entry: Entry, mark: CheckpointRow | None, to: int | None, left: bool) -> TimelineItem:
+    said, summary = mark.mark if mark else None, summary_of(thread_id, entry)
     return TimelineItem(
         version=entry.version,
         kind=entry.kind.value,
@@ -170,6 +208,17 @@ def _item(entry: Entry, mark: CheckpointRow | None, to: int | None, left: bool) 
         status=said.status if said else None,
         note=said.note if said else None,
         rewound_to=to,
+        name=summary.name,
+        person=summary.person,
+        given=summary.given,
+        args_digest=summary.args_digest,
+        duration=None if summary.took is None else timedelta(microseconds=summary.took),
+        run=summary.run,
+        attempt=summary.attempt,
+        error=summary.error,
+        model=summary.model,
+        input_tokens=summary.input_tokens,
+        output_tokens=summary.output_tokens,
     )
 
 

@@ -61,6 +61,7 @@ COMMANDS = {
     "sizes": Command("perdure.cli.sizes:sizes", "Say where the bytes of a storage or of a thread are."),
     "timeline": Command("perdure.cli.timeline:timeline", "Say who did what in a thread, and when."),
     "trust": Command("perdure.cli.trust:trust", "Let imported threads run, after showing what would go on."),
+    "usage": Command("perdure.cli.usage:usage", "Total tokens, calls, retries and money of models."),
     "verify": Command("perdure.cli.verify:verify", "Check every log, every whole state, every index."),
     "version": Command("perdure.cli.version:version", "Print the version."),
     "why": Command("perdure.cli.runs:why", "Say what happened to a thread, and what to type next."),

@@ -10,7 +10,7 @@ from perdure.cli.parameters import HERE, Output, Owner, Place, ThreadId, Untouch
 from perdure.cli.stores import opened_store, user_of
 from perdure.core.retention_words import shown, table
 
-_COLUMNS = ("", "version", "at", "actor", "kind", "bytes", "")
+_COLUMNS = ("", "version", "at", "actor", "kind", "bytes", "what")
 _NUMBERS = frozenset({"version", "bytes"})
 
 
@@ -27,7 +27,8 @@ def timeline(
 ) -> None:
     """Say who did what in a thread, and when, oldest first.
 
-    A ~ stands before what a rewind left behind. What was pruned has no bytes; who and when stay.
+    A ~ stands before what a rewind left behind. What was pruned has no bytes; who and when stay. The actor of what a
+    run wrote is its worker and process; args is a digest of the arguments, the same for the same ones.
 
     Parameters
     ----------
@@ -58,8 +59,8 @@ def _row(item: TimelineItem) -> tuple[str, ...]:
 
 
 def _said(item: TimelineItem) -> str:
-    """What stands on the point that an entry made, and what became of it."""
+    """What stands on the point that an entry made, what became of it, and which step, tool, model or person it was."""
     back = f"to @{item.rewound_to}" if item.rewound_to is not None else ""
     said = [shown(each) for each in (item.checkpoint_kind, item.status) if each]
     note = [repr(item.note)] if item.note else []
-    return " ".join([*said, *note, *filter(None, [back, "pruned" if item.pruned else ""])])
+    return " ".join([*said, *note, *filter(None, [back, "pruned" if item.pruned else "", item.what])])

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import Any, Literal
+import logging
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
 
 from perdure.app.store import Perdure
 from perdure.cli.handlers import register
@@ -20,6 +24,8 @@ from perdure.core.ports import Silence
 from perdure.core.printable import printable
 from perdure.core.retention_words import shown
 from perdure.runtime.infos import RunInfo
+from perdure.runtime.recovery import RUN_FAILED
+from perdure.runtime.worker_log import LOGGER
 
 
 def worker(
@@ -30,6 +36,9 @@ def worker(
     concurrency: int = 10,
     grace: float = 30.0,
     lease_ttl: float | None = None,
+    name: str | None = None,
+    traceback: bool | None = None,
+    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative="")] = False,
     at: Place = HERE,
 ) -> None:
     """Take up runs as they become due, until SIGTERM.
@@ -47,9 +56,17 @@ def worker(
         Seconds that runs may take to end after SIGTERM.
     lease_ttl
         Seconds that a run may go without a sign of life before others take over (30).
+    name
+        What the worker is called in the log, before the machine and the process.
+    traceback
+        Whether failures are recorded with their traceback (as the store says: yes).
+    quiet
+        Print no line when a run is taken up, finishes, waits or is given back; failures and warnings stay.
     """
     where = place_of(url, at, lease_ttl=lease_ttl)
-    asyncio.run(_serve(where, handlers, concurrency, grace))
+    with _lines_printed(quiet=quiet):
+        options: dict[str, Any] = {"concurrency": concurrency, "grace": grace, "name": name, "traceback": traceback}
+        asyncio.run(_serve(where, handlers, options))
 
 
 def resume(
@@ -86,10 +103,10 @@ def resume(
         write(_told(done))
 
 
-async def _serve(where: Where, handlers: str, concurrency: int, grace: float) -> None:
+async def _serve(where: Where, handlers: str, options: dict[str, Any]) -> None:
     async with _opened(where, Telling()) as store:
         names = await register(store, handlers)
-        serving = store.worker(concurrency=concurrency, grace=grace)
+        serving = store.worker(**options)
         write(f"serves             {', '.join(map(shown, names))}; SIGTERM or Ctrl-C ends it")
         await serving.run()
     write("ended              nothing more is taken up")
@@ -122,8 +139,34 @@ class Telling(Silence):
     """Prints warnings: somebody watches a worker, or its log."""
 
     def log(self, level: str, message: str, /, **fields: object) -> None:
+        if message == RUN_FAILED:
+            return  # the line of the run says it
         said = " ".join(f"{name}={printable(' '.join(str(value).split()))}" for name, value in fields.items())
         write_error(f"{level}: {message} {said}".rstrip())
+
+
+class _Lines(logging.Handler):
+    """Prints what the worker says of its runs."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        at = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%SZ")
+        write_error(f"{at} {record.levelname.lower():<7} {record.getMessage()}")
+
+
+@contextmanager
+def _lines_printed(*, quiet: bool) -> Generator[None]:
+    """The lines of the worker on the terminal; if it is to be quiet, only those of what went wrong."""
+    logger, lines = logging.getLogger(LOGGER), _Lines()
+    before = logger.level, logger.propagate
+    logger.setLevel(logging.WARNING if quiet else logging.INFO)
+    logger.propagate = False
+    logger.addHandler(lines)
+    try:
+        yield
+    finally:
+        logger.removeHandler(lines)
+        logger.setLevel(before[0])
+        logger.propagate = before[1]
 
 
 def _told(done: RunInfo) -> str:

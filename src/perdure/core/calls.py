@@ -60,6 +60,22 @@ class Call(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return self.at == self.settled
 
 
+class Tokens(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The tokens of one answer, as the provider counted them."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0  # of the input, what the provider had cached
+
+
+class Answered(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What an answer took, where it came."""
+
+    model: str  # its name; empty where nobody said
+    tokens: Tokens | None  # None where the provider gave no numbers
+    took: int  # microseconds
+
+
 class Outcome(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The body of `step.finished` and `tool.finished`."""
 
@@ -67,6 +83,8 @@ class Outcome(msgspec.Struct, array_like=True, frozen=True, gc=False):
     value: Raw
     attempt: int = 1
     by: str | None = None  # the person who said what came of a tool that may have run
+    took: int = 0  # microseconds that the call lasted
+    answered: Answered | None = None  # of a model whose request was written before its answer
 
 
 class Failure(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -79,6 +97,8 @@ class Failure(msgspec.Struct, array_like=True, frozen=True, gc=False):
     again: bool = False  # it was tried once more
     settled: int = 0  # how many calls of its parent were over with it
     place: str = ""  # of its class: module and name
+    traceback: str = ""
+    took: int = 0  # microseconds that the call lasted
 
     def is_before(self, call: Call) -> bool:
         """Whether a call of the same parent was made after this failure, not beside it."""

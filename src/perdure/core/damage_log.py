@@ -26,9 +26,10 @@ class DamageLog:
         try:
             yield
         except DamagedError as exc:
-            self._add(row, exc)
+            self.add(row, exc)
 
-    def _add(self, row: ThreadRow, error: DamagedError) -> None:
+    def add(self, row: ThreadRow, error: DamagedError) -> None:
+        """A thread was skipped."""
         known = self._skipped.get(row.uid)
         if known is not None and known[0] == row.head:
             return

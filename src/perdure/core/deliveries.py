@@ -77,6 +77,7 @@ def _asked(webhook: Webhook, text: str | None, now: int) -> float | None:
 
 def _seconds(text: str, now: int) -> float | None:
     """Retry-After: a number of seconds, or a date."""
+    from datetime import UTC
     from email.utils import parsedate_to_datetime
 
     from perdure.core.times import to_micros
@@ -84,6 +85,8 @@ def _seconds(text: str, now: int) -> float | None:
     if _SECONDS.fullmatch(text):
         return float(text)
     try:
-        return (to_micros(parsedate_to_datetime(text)) - now) / 1e6
+        at = parsedate_to_datetime(text)
+        # "-0000" says that the sender knows of no zone: RFC 9110 wants GMT.
+        return (to_micros(at if at.tzinfo else at.replace(tzinfo=UTC)) - now) / 1e6
     except (ValueError, TypeError, IndexError, OverflowError):
         return None

@@ -40,6 +40,7 @@ PerdureError
 │   ├── StepDeniedError          a person denied an approval step of a workflow, or nobody approved it in time
 │   ├── ToolMissingError         a tool that a person approved, or that may have run, is not among an agent's tools here
 │   ├── HandlerMissingError      no handler of this name is registered here
+│   ├── HandlerUnknownError      start(strict=True) of a handler that is not registered here; the nearest name is named
 │   ├── ModelError               a model did not answer, or with something that cannot be used
 │   │   ├── ModelUnavailableError  it could not be reached, is overloaded or failed; trying again may help
 │   │   └── ModelRefusedError    it refused the request; the status says why, trying again gives the same
@@ -124,12 +125,14 @@ class InvalidPathError(InvalidInputError):
 class InvalidRefError(InvalidInputError):
     """A ref cannot be read."""
 
-    def __init__(self, ref: object) -> None:
-        super().__init__(
-            f"{short_repr(ref)} is not a ref; use @12 (a version), @-1 (the newest), @chk_… (a checkpoint), @tag:name, "
-            "@2h (ago), @2026-11-01T12:00Z (a time) or @before-error"
+    def __init__(self, ref: object, reason: str = "") -> None:
+        forms = (
+            "is not a ref; use @12 (a version), @-1 (the newest), @chk_… (a checkpoint), @tag:name, @2h (ago), "
+            "@2026-11-01T12:00Z (a time) or @before-error"
         )
+        super().__init__(f"{short_repr(ref)} {reason or forms}")
         self.ref = ref
+        self.reason = reason
 
 
 class InvalidUrlError(InvalidInputError):
@@ -492,6 +495,15 @@ class HandlerMissingError(RunError, LookupError):
         self.thread_id = thread_id
 
 
+class HandlerUnknownError(RunError, LookupError):
+    """`start(…, strict=True)` was given the name of a handler that is not registered here; nothing was recorded."""
+
+    def __init__(self, name: str, nearest: str | None) -> None:
+        super().__init__(f"no handler {name!r} is registered here{_instead(name, nearest)}")
+        self.name = name
+        self.nearest = nearest
+
+
 class ToolMissingError(RunError, LookupError):
     """A tool that a person approved, or that may have run, is not among the tools of its agent in this process."""
 
@@ -780,6 +792,22 @@ class SuspendedError(PerdureError):
     def __init__(self, place: str) -> None:
         super().__init__(f"a synchronous call was suspended at {place}; a port used by perdure.sync must never wait")
         self.place = place
+
+
+class UnknownHandlerWarning(UserWarning):
+    """A run was started whose handler this process does not register, although it registers others."""
+
+    def __init__(self, name: str, nearest: str | None) -> None:
+        super().__init__(
+            f"a run of {name!r} was started, and no handler {name!r} is registered here: it waits for a process that "
+            f"registers one{_instead(name, nearest)}"
+        )
+        self.name = name
+        self.nearest = nearest
+
+
+def _instead(name: str, nearest: str | None) -> str:
+    return f'; add @store.handler("{name}")' if nearest is None else f"; did you mean {nearest!r}?"
 
 
 class PausesExpireWarning(UserWarning):

@@ -12,6 +12,7 @@ from perdure.core.times import to_micros
 
 _AGO = re.compile(r"(\d{1,6})(s|m|h|d|w)")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_DATE = 10  # characters of 2026-11-01
 _NUMBER = re.compile(r"-?\d{1,18}")
 
 
@@ -79,7 +80,9 @@ def split(text: str) -> tuple[str, Ref | None]:
         return text, None
     try:
         return thread, parse(ref)
-    except InvalidRefError:
+    except InvalidRefError as exc:
+        if exc.reason and len(ref) > _DATE:  # a time, and no id looks like that; a date may end one
+            raise
         return text, None
 
 
@@ -107,6 +110,9 @@ def _ago(name: str) -> Ref | None:
 
 def _time(name: str) -> Ref | None:
     try:
-        return AtTime(to_micros(datetime.fromisoformat(name))) if "-" in name else None
+        at = datetime.fromisoformat(name) if "-" in name else None
     except ValueError:
         return None
+    if at is not None and at.tzinfo is None:
+        raise InvalidRefError(name, f"does not say its time zone; write @{at.isoformat()}Z for UTC")
+    return None if at is None else AtTime(to_micros(at))

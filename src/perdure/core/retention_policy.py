@@ -15,6 +15,7 @@ import msgspec
 from perdure.core.errors import InvalidInputError
 from perdure.core.message import FrozenDict
 from perdure.core.retention_words import days, shown
+from perdure.core.vocabulary import suggestion
 
 Per = Literal["agent", "thread", "user", "store"]
 Until = Literal["completed", "cleared"]
@@ -143,7 +144,9 @@ def _check_days(value: object) -> None:
 
 def _check_word(name: str, value: object, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise InvalidInputError(f"{name} must be {' or '.join(map(repr, known))}, not {value!r}")
+        raise InvalidInputError(
+            f"{name} must be {' or '.join(map(repr, known))}, not {value!r}{suggestion(value, known)}"
+        )
 
 
 def _rules(name: str, given: object) -> FrozenDict:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 from msgspec import Raw
@@ -22,6 +22,7 @@ RunStatus = Literal[
     "cancelled",
     "finished",
 ]
+RUN_STATUSES: tuple[str, ...] = get_args(RunStatus)
 QUEUED, RUNNING, PAUSED, DECIDED, WAITING = "queued", "running", "input_required", "decided", "waiting"
 FAILED, INTERRUPTED, DEAD, CANCELLED, FINISHED = "failed", "interrupted", "dead", "cancelled", "finished"
 WAKING = frozenset({RUNNING, PAUSED, DECIDED, WAITING})  # a value from outside may let it go on
@@ -58,6 +59,8 @@ class Ended(msgspec.Struct, array_like=True, frozen=True, gc=False):
     text: str = ""  # why it failed or was cancelled
     attempt: int = 1
     final: bool = True  # it is not tried again by itself
+    traceback: str = ""
+    took: int = 0  # microseconds since the run was started; 0 where nobody counted
 
     def is_by(self, error: str, text: str) -> bool:
         """Whether a failure of a step may have ended it: it was the error, or one of a group."""

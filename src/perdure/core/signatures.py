@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from perdure.core.errors import InvalidInputError, WebhookSignatureError
-from perdure.core.times import to_micros
+from perdure.core.times import moment
 
 Secret = str | bytes | tuple[str | bytes, ...]
 
@@ -102,4 +102,4 @@ def _header(headers: Headers, name: str) -> str:
 
 
 def _seconds(now: float | datetime) -> float:
-    return to_micros(now) / 1e6 if isinstance(now, datetime) else now
+    return moment(now, "now", InvalidInputError) / 1e6 if isinstance(now, datetime) else now

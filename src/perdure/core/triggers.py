@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from perdure.core.errors import InvalidInputError
+from perdure.core.vocabulary import suggestion
 
 Strategy = Literal["event", "interval", "hybrid"]
 STRATEGIES = ("event", "interval", "hybrid")
@@ -49,7 +50,8 @@ class Triggers(msgspec.Struct, frozen=True, kw_only=True):
             if type(getattr(self, name)) is not bool:
                 raise InvalidInputError(f"{name} must be True or False, not {getattr(self, name)!r}")
         if self.strategy is not None and self.strategy not in STRATEGIES:
-            raise InvalidInputError(f"strategy must be one of {', '.join(STRATEGIES)}, not {self.strategy!r}")
+            near = suggestion(self.strategy, STRATEGIES)
+            raise InvalidInputError(f"strategy must be one of {', '.join(STRATEGIES)}, not {self.strategy!r}{near}")
         if type(self.interval) is not int or self.interval < 1:
             raise InvalidInputError(f"interval must be an int from 1 on, not {self.interval!r}")
         if self.every is not None and (not isinstance(self.every, timedelta) or self.every <= timedelta(0)):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
 from perdure.core.errors import InvalidInputError
+from perdure.core.vocabulary import suggestion
 from perdure.flowagent.calling import settled
 
 Event = Literal["checkpoint_saved", "checkpoint_restored"]
@@ -25,7 +26,9 @@ class Handlers:
     def on(self, event: str) -> Callable[[Handler], Handler]:
         """A decorator that adds a handler and returns it as it is."""
         if event not in self._handlers:
-            raise InvalidInputError(f"there is no event {event!r}; there are {', '.join(EVENTS)}")
+            raise InvalidInputError(
+                f"there is no event {event!r}; there are {', '.join(EVENTS)}{suggestion(event, EVENTS)}"
+            )
 
         def add(handler: Handler) -> Handler:
             self._handlers[event].append(handler)

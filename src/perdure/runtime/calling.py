@@ -27,7 +27,7 @@ from perdure.core.identity import check_id
 from perdure.core.registry import register
 from perdure.core.triggers import Moment
 from perdure.runtime.approving import approved
-from perdure.runtime.failures import failure_of, told_again
+from perdure.runtime.failures import failure_of, kept_traceback, told_again
 from perdure.runtime.options import Options, returned, with_own
 from perdure.runtime.pausing import ask_about
 from perdure.runtime.records import Recorded
@@ -194,6 +194,7 @@ class _Attempts:
         self._kinds = kinds
         self._outer = scope
         self._id = call.id
+        self._began = 0  # when this attempt did
 
     async def until_done(self) -> Any:
         """Call until it returns, as often as is allowed; record what came of it."""
@@ -245,6 +246,7 @@ class _Attempts:
         scope = Scope(self.run, self._id, self._outer)  # an attempt counts its own calls
         token = SCOPE.set(scope)
         self.run.under_way.add(scope)
+        self._began = self.run.runtime.clock.now()
         try:
             work, options = self.run.runtime.work, self.options
             return await work.call(lambda: asked.fn(*asked.args, **named), options.timeout, options.blocking)
@@ -252,13 +254,21 @@ class _Attempts:
             self.run.under_way.discard(scope)
             SCOPE.reset(token)
 
+    def _took(self) -> int:
+        """How long this attempt lasted, in microseconds; 0 where nothing was called."""
+        return max(0, self.run.runtime.clock.now() - self._began) if self._began else 0
+
     async def _fails(self, exc: Exception, tries: int) -> bool:
         """Record a failure, and say whether to try again."""
         retry, held = self.options.retry, self.run.journal.held
         if held.lost is not None:
             raise held.lost
         again = tries < retry.attempts and retry.applies_to(exc) and not isinstance(exc, UnsupportedValueError)
-        failure = failure_of(self.call, exc, self.attempt, again=again, settled=self._outer.settled + 1)
+        keeps = self.run.keeps_tracebacks if self.options.traceback is None else self.options.traceback
+        failure = failure_of(
+            self.call, exc, self.attempt, again=again, settled=self._outer.settled + 1,
+            traceback=kept_traceback(exc) if keeps else "", took=self._took(),
+        )  # fmt: skip
         entry = self.run.journal.entry(self._kinds.failed, failure)
         await self.run.journal.write([entry], key=failure_key(self._id, self.attempt))
         self.run.journal.keep(self.call, Recorded(attempt=self.attempt))
@@ -269,7 +279,7 @@ class _Attempts:
         return await self._recorded(self._encode(value), by)
 
     async def _recorded(self, encoded: bytes, by: str | None = None) -> Any:
-        outcome = Outcome(self.call, Raw(encoded), self.attempt, by)
+        outcome = Outcome(self.call, Raw(encoded), self.attempt, by, self._took())
         entry = self.run.journal.entry(self._kinds.finished, outcome)
         if self._kinds is _TOOL and self.options.checkpoint:
             await self.run.triggering.write(Moment.TOOL, [entry], about=self.call.name, key=result_key(self._id))

@@ -13,6 +13,7 @@ from perdure.core.errors import KeyReusedError, LeaseLostError
 from perdure.core.runs import DEAD, FAILED, FINISHED, PAUSED, Ended, end_key
 from perdure.core.threads import ThreadPatch
 from perdure.core.triggers import Moment
+from perdure.runtime.failures import kept_traceback
 from perdure.runtime.run import Run
 from perdure.runtime.unwinding import Unwinding
 
@@ -20,7 +21,7 @@ from perdure.runtime.unwinding import Unwinding
 async def finish(run: Run, value: Any) -> Any:
     """Record the result, let go of the thread, and return it as it will be read."""
     encoded = encode_result(value, subclasses=run.journal.engine.subclasses)
-    entry = run.journal.entry(EntryKind.RUN_FINISHED, Ended(run.id, Raw(encoded)))
+    entry = run.journal.entry(EntryKind.RUN_FINISHED, Ended(run.id, Raw(encoded), took=_took(run)))
     patch = ThreadPatch(status=FINISHED, wake_at=0, attempts=0)
     try:
         await run.triggering.write(Moment.END, [entry], key=end_key(run.id), patch=patch)
@@ -36,7 +37,10 @@ async def finish(run: Run, value: Any) -> Any:
 async def fail(run: Run, error: BaseException, attempt: int, *, again_in: float | None) -> None:
     """Record why an attempt failed. With `again_in` it is tried again then; without, it is over for good."""
     final = again_in is None
-    ended = Ended(run.id, error=type(error).__name__, text=reason(error), attempt=attempt, final=final)
+    ended = Ended(
+        run.id, error=type(error).__name__, text=reason(error), attempt=attempt, final=final,
+        traceback=_traceback(run, error), took=_took(run),
+    )  # fmt: skip
     entry = run.journal.entry(EntryKind.RUN_FAILED, ended)
     patch = ThreadPatch(status=DEAD if final else FAILED, wake_at=0, attempts=attempt)
     await run.triggering.write(Moment.ERROR, [entry], about=ended.error, patch=patch)
@@ -55,11 +59,22 @@ async def give_up(run: Run, attempts: int) -> None:
 
 async def fail_here(run: Run, error: BaseException) -> None:
     """Record why a block of code failed; entering it again goes on with it."""
-    ended = Ended(run.id, error=type(error).__name__, text=reason(error), final=False)
+    ended = Ended(
+        run.id, error=type(error).__name__, text=reason(error), final=False, traceback=_traceback(run, error),
+        took=_took(run),
+    )  # fmt: skip
     entry = run.journal.entry(EntryKind.RUN_FAILED, ended)
     patch = ThreadPatch(status=FAILED, wake_at=0)
     await run.triggering.write(Moment.ERROR, [entry], about=ended.error, patch=patch)
     await run.runtime.leases.release(run.journal.held)
+
+
+def _traceback(run: Run, error: BaseException) -> str:
+    return kept_traceback(error) if run.keeps_tracebacks else ""
+
+
+def _took(run: Run) -> int:
+    return max(0, run.runtime.clock.now() - run.current.micros)
 
 
 async def let_go(run: Run, why: Unwinding) -> None:

@@ -25,6 +25,7 @@ from perdure.runtime.run import Run
 from perdure.runtime.runtime import Runtime
 from perdure.runtime.scope import SCOPE
 from perdure.runtime.unwinding import Unwinding, sorted_out
+from perdure.runtime.worker_log import WorkerLog
 
 Handler = Callable[[Run], Any]
 RETRIES = Retry(attempts=5, wait=1.0, longest=300.0)
@@ -64,7 +65,7 @@ class Executor:
         self._runtime = runtime
         self._handlers = handlers
 
-    async def run(self, key: ThreadKey, ask: Wanted, wait: float) -> Run:
+    async def run(self, key: ThreadKey, ask: Wanted, wait: float, log: WorkerLog | None = None) -> Run:
         """Take up the run of a thread and call its handler.
 
         What the handler raises is recorded, and raised; a run that pauses or waits is given back.
@@ -72,8 +73,14 @@ class Executor:
         run = await begin(self._runtime, key, ask, wait)
         if run.over:
             return run
+        if log is None:
+            return await self._taken_up(run)
+        with log.of(run):
+            return await self._taken_up(run)
+
+    async def _taken_up(self, run: Run) -> Run:
         try:
-            handler, retry = self._handlers.of(run.current.started.name, key.id)
+            handler, retry = self._handlers.of(run.current.started.name, run.journal.key.id)
         except HandlerMissingError:
             await ending.cut_off(run)
             raise

@@ -13,7 +13,7 @@ from perdure.core.codec import decode, encode_result
 from perdure.core.errors import InvalidInputError, PauseChangedError
 from perdure.core.identity import check_label
 from perdure.core.pauses import Opened
-from perdure.core.times import to_micros
+from perdure.core.times import moment
 from perdure.runtime.decisions import Decision
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def until(deadline: Deadline | None, now: int) -> int:
     if deadline is None:
         return 0
     if isinstance(deadline, datetime):
-        return to_micros(deadline)
+        return moment(deadline, "deadline", InvalidInputError)
     seconds = deadline.total_seconds() if isinstance(deadline, timedelta) else deadline
     if type(seconds) not in (int, float) or not 0 < seconds < _LONGEST:
         raise InvalidInputError(f"a deadline is a time, a timedelta or seconds from now on, not {deadline!r}")

@@ -1,14 +1,39 @@
-"""Failures of steps that are told again: as what they were, so that the code that handled them does so again."""
+"""Failures: what the log keeps of an error, and a step's told again as what it was.
+
+Code that handled the error of a step does so again when it is resumed.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
+import tempfile
+from contextlib import suppress
+
 from perdure.core.calls import Call, Failure, reason
 from perdure.core.errors import StepFailedError
+from perdure.core.tracebacks import traceback_of
 
 
-def failure_of(call: Call, error: Exception, attempt: int, *, again: bool, settled: int) -> Failure:
+def failure_of(
+    call: Call, error: Exception, attempt: int, *, again: bool, settled: int, traceback: str, took: int
+) -> Failure:  # fmt: skip
     """What is kept of an error that a call raised."""
-    return Failure(call, type(error).__name__, reason(error), attempt, again, settled, _place(type(error)))
+    kind = type(error)
+    return Failure(call, kind.__name__, reason(error), attempt, again, settled, _place(kind), traceback, took)
+
+
+def kept_traceback(error: BaseException) -> str:
+    """The traceback of an error without folders of this machine."""
+    return traceback_of(error, _local_folders())
+
+
+def _local_folders() -> list[str]:
+    """Folders that a message may name, and that say something of this machine and its user."""
+    found = [os.path.expanduser("~"), tempfile.gettempdir(), sys.prefix, sys.base_prefix, *sys.path]
+    with suppress(OSError):  # the folder is gone
+        found.append(os.getcwd())
+    return [*found, *(os.path.realpath(each) for each in found if each)]
 
 
 def told_again(failure: Failure) -> Exception:

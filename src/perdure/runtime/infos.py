@@ -28,6 +28,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     input: Any = None
     result: Any = None
     error: str = ""
+    traceback: str = ""  # of its newest failure, while it has not got over it
     attempts: int = 0
     owner: str | None = None  # who runs it now
     started_at: datetime
@@ -37,7 +38,9 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     quarantined: bool = False  # its thread was imported: it does not go on until somebody trusts the thread
 
 
-def info_of(row: ThreadRow, user: Any, current: Current, now: int, error: str = "") -> RunInfo:
+def info_of(
+    row: ThreadRow, user: Any, current: Current, now: int, error: str = "", traceback: str = ""
+) -> RunInfo:  # fmt: skip
     """What the line and the log of a thread tell of its newest run."""
     started, end = current.started, current.end
     wake_at = None if row.wake_at in (None, UNTOLD) else to_datetime(row.wake_at)
@@ -45,7 +48,7 @@ def info_of(row: ThreadRow, user: Any, current: Current, now: int, error: str = 
         id=started.run, thread=row.key.id, user=user, agent=started.name, key=started.key,
         status=status_of(row, current, now), input=decode_known(bytes(started.input)),
         result=decode_known(bytes(end.value)) if end else None, error=error or (end.text if end else ""),
-        attempts=row.attempts, owner=row.lease_owner, started_at=to_datetime(current.micros),
+        traceback=traceback, attempts=row.attempts, owner=row.lease_owner, started_at=to_datetime(current.micros),
         updated_at=to_datetime(row.updated), wake_at=wake_at,
         version=current.version, quarantined=row.is_quarantined,
     )  # fmt: skip

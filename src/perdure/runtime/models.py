@@ -14,7 +14,15 @@ from perdure.core.codec import decode, encode_result
 from perdure.core.entries import EntryKind
 from perdure.core.errors import DamagedError, NotFoundError, StepFailedError
 from perdure.core.identity import ThreadKey, check_id
-from perdure.core.model_calls import ModelCalled, assembled, decode_model_called
+from perdure.core.model_calls import (
+    Answered,
+    ModelCalled,
+    Tokens,
+    assembled,
+    decode_model_called,
+    model_name,
+    tokens_of,
+)
 from perdure.core.threads import ThreadRow
 from perdure.core.triggers import Moment, should_save
 from perdure.core.writes import Appended
@@ -87,11 +95,22 @@ async def ask_model(
         question = await given()
         encoded = question.encoded()  # before it is asked: it may change its messages
         told = await _told_before(run, call, encoded)
+        began = run.runtime.clock.now()
         job = functools.partial(question.fn, question.messages, **question.settings)
-        answer = encode_result(await run.runtime.work.call(job, timeout))
+        given_back = await run.runtime.work.call(job, timeout)
+        took = max(0, run.runtime.clock.now() - began)
+        answered = Answered(model_name(given_back, question.settings, asked.name), _tokens(given_back), took)
+        answer = encode_result(given_back)
         run.triggering.took(call)
-        await _record(run, call, answer, None if told else encoded, checkpoint)
+        await _record(run, call, answer, None if told else encoded, answered, checkpoint)
         return decode(answer)
+
+
+def _tokens(answer: object) -> Tokens | None:
+    try:
+        return tokens_of(answer)
+    except Exception:  # an object of somebody's own: what it says of tokens must not lose its answer
+        return None
 
 
 async def _told_before(run: Run, call: Call, encoded: bytes) -> bool:
@@ -99,7 +118,7 @@ async def _told_before(run: Run, call: Call, encoded: bytes) -> bool:
     triggers, journal, key = run.runtime.triggers, run.journal, request_key(call.id, encoded)
     if not should_save(triggers, Moment.BEFORE_MODEL, run.triggering.turns):
         return False
-    called, document = await _request(run, call, encoded)
+    called, document = await _request(run, call, encoded, None)
     again = run.resumed or call.parent  # in a step, which may be tried again
     entry = await journal.storage.keyed(journal.key, key) if again else None
     if entry is not None:  # it was asked, and no answer came
@@ -111,11 +130,18 @@ async def _told_before(run: Run, call: Call, encoded: bytes) -> bool:
     return True
 
 
-async def _record(run: Run, call: Call, answer: bytes, encoded: bytes | None, checkpoint: bool) -> None:
-    """Record an answer, the request where it does not stand yet, and the checkpoint of the turn, in one write."""
-    journal, outcome = run.journal, Outcome(call, Raw(answer))
+async def _record(
+    run: Run, call: Call, answer: bytes, encoded: bytes | None, answered: Answered, checkpoint: bool
+) -> None:  # fmt: skip
+    """Record an answer, the request where it does not stand yet, and the checkpoint of the turn, in one write.
+
+    What the answer took stands with the request: whoever adds it up does not read the answers. Where the request stands
+    already, it has to stand with the answer.
+    """
+    journal = run.journal
+    outcome = Outcome(call, Raw(answer), took=answered.took, answered=answered if encoded is None else None)
     entries = [journal.entry(EntryKind.STEP_FINISHED, outcome)]
-    called, document = await _request(run, call, encoded) if encoded is not None else (None, None)
+    called, document = await _request(run, call, encoded, answered) if encoded is not None else (None, None)
     if called is not None:
         entries.append(journal.entry(EntryKind.MODEL_CALLED, called))
     key = result_key(call.id)
@@ -133,11 +159,11 @@ def _before_mark(done: Appended) -> int:
     return done.version - (done.checkpoint is not None)
 
 
-async def _request(run: Run, call: Call, encoded: bytes) -> tuple[ModelCalled, Any]:
+async def _request(run: Run, call: Call, encoded: bytes, answered: Answered | None) -> tuple[ModelCalled, Any]:
     """What is kept of a request: what is new since the one before, also since that of an earlier run."""
     if run.requests.is_new:
         await _compare_with_newest(run)
-    return run.requests.called(call, encoded)
+    return run.requests.called(call, encoded, answered)
 
 
 async def _compare_with_newest(run: Run) -> None:

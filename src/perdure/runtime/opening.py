@@ -26,9 +26,12 @@ from perdure.core.runs import (
     run_key,
 )
 from perdure.core.threads import LANGGRAPH, ThreadPatch, ThreadRow, resume_graph
+from perdure.core.vocabulary import one_of
 from perdure.runtime.journal import Journal
 from perdure.runtime.leases import Held
 from perdure.runtime.mending import mend
+from perdure.runtime.options import check_traceback
+from perdure.runtime.owner import process_name
 from perdure.runtime.rerunning import as_rerun, original_of
 from perdure.runtime.run import Run
 from perdure.runtime.runtime import Runtime
@@ -45,30 +48,33 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None  # of a handler
     unfinished: Unfinished = "resume"
     actor: str | None = None
+    worker: str | None = None  # the name of the worker that takes it up
     patch: ThreadPatch = ThreadPatch()  # of a thread that is made now
     accept: bool = False  # code that asks for something else than the log recorded is let
     given: bool = False  # a run that is taken up gets this input from now on
     rerun: str | None = None
     effects: str = ""
     only_resume: bool = False  # nothing is started
+    traceback: bool | None = None  # whether failures keep theirs; None: as the store says
     joins: bool = False  # of a run that another owner ends meanwhile, the result is read off the log
 
 
 def wanted(
-    key: str | None, input: bytes | None, unfinished: str, changed: str, actor: str | None, patch: ThreadPatch
-) -> Wanted:
+    key: str | None, input: bytes | None, unfinished: str, changed: str, actor: str | None, patch: ThreadPatch,
+    traceback: bool | None = None,
+) -> Wanted:  # fmt: skip
     """The same from a caller's words; raise `InvalidInputError` for what cannot be."""
-    if unfinished not in _WAYS:
-        raise InvalidInputError(f'unfinished must be "resume", "fail" or "abandon", not {unfinished!r}')
+    one_of(unfinished, _WAYS, "unfinished", InvalidInputError)
     accept = accepts(changed)
-    return Wanted(key=key, input=input, unfinished=unfinished, actor=actor, patch=patch, accept=accept)  # pyright: ignore[reportArgumentType]
+    return Wanted(
+        key=key, input=input, unfinished=unfinished, actor=actor, patch=patch, accept=accept,  # pyright: ignore[reportArgumentType]
+        traceback=check_traceback(traceback),
+    )  # fmt: skip
 
 
 def accepts(changed: str) -> bool:
     """Whether code that asks for something else than the log recorded is let; raise `InvalidInputError`."""
-    if changed not in ("refuse", "accept"):
-        raise InvalidInputError(f'changed must be "refuse" or "accept", not {changed!r}')
-    return changed == "accept"
+    return one_of(changed, ("refuse", "accept"), "changed", InvalidInputError) == "accept"
 
 
 async def begin(runtime: Runtime, key: ThreadKey, ask: Wanted, wait: float) -> Run:
@@ -205,7 +211,9 @@ async def _started_now(
     patch = ThreadPatch(status=RUNNING, attempts=1, agent=ask.name)
     done = await journal.write([entry], key=_idem(ask), patch=patch, after_run=row.run)
     current = Current(version=done.version, started=started, micros=done.row.updated, actor=ask.actor)
-    run = Run(runtime, journal, current, resumed=False, over=False, handled=ask.name is not None)
+    run = Run(
+        runtime, journal, current, resumed=False, over=False, handled=ask.name is not None, traceback=ask.traceback
+    )
     await as_rerun(runtime, run, row)
     return run
 
@@ -231,7 +239,10 @@ async def _resumed(
     if given:
         current = replace(current, started=replace(current.started, input=given[-1]))
     journal.read_from(current.version, row.head)
-    run = Run(runtime, journal, current, resumed=not fresh, over=False, accept=ask.accept, handled=handled)
+    run = Run(
+        runtime, journal, current, resumed=not fresh, over=False, accept=ask.accept, handled=handled,
+        traceback=ask.traceback,
+    )  # fmt: skip
     run.attempt = attempt
     await as_rerun(runtime, run, row)
     return run
@@ -256,7 +267,7 @@ async def abandon(journal: Journal, current: Current, why: str) -> None:
 
 
 def _journal(runtime: Runtime, held: Held, row: ThreadRow, ask: Wanted) -> Journal:
-    journal = Journal(runtime.engine, runtime.leases, held, row.uid, ask.actor)
+    journal = Journal(runtime.engine, runtime.leases, held, row.uid, ask.actor or process_name(ask.worker))
     journal.state_version = row.state_version
     return journal
 

@@ -9,8 +9,9 @@ from typing import Any, Literal
 import msgspec
 
 from perdure.core.approvers import check_who
-from perdure.core.errors import InvalidInputError
+from perdure.core.errors import InvalidInputError, short_repr
 from perdure.core.resume import wait_before
+from perdure.core.vocabulary import one_of
 
 Policy = Literal["ask", "tell", "fail"]
 _POLICIES = ("ask", "tell", "fail")
@@ -49,6 +50,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     who: tuple[str, ...] = ()  # may approve; empty for anybody
     shape: str = ""  # the JSON schema of its arguments, where it is known
     blocking: bool = False
+    traceback: bool | None = None  # whether one is kept of a failure; None: as the run says
     checkpoint: bool = True  # the one after a tool; a loop that keeps the result in the state saves it there
 
 
@@ -67,17 +69,24 @@ def options_of(
     approval_prompt: str | None = None,
     who: str | Sequence[str] | None = None,
     blocking: bool = False,
+    traceback: bool | None = None,
 ) -> Options:
     """The options that these words ask for; raise `InvalidInputError` for what cannot be."""
-    if unverified not in _POLICIES:
-        raise InvalidInputError(f'unverified must be "ask", "tell" or "fail", not {unverified!r}')
+    one_of(unverified, _POLICIES, "unverified", InvalidInputError)
     if blocking and timeout is not None:
         raise InvalidInputError("a blocking function cannot be stopped after a timeout; give it a timeout of its own")
     return Options(
         retry=_retry(retry), timeout=_seconds(timeout), key=key, returns=returns, repeatable=bool(repeatable),
         unverified=unverified, blocking=bool(blocking), approval_prompt=approval_prompt, who=check_who(who),
-        require_approval=bool(require_approval or approval_prompt or who),
+        require_approval=bool(require_approval or approval_prompt or who), traceback=check_traceback(traceback),
     )  # fmt: skip
+
+
+def check_traceback(traceback: object) -> bool | None:
+    """Whether tracebacks are kept, as it was given: True, False, or None for as it is further out."""
+    if traceback is not None and type(traceback) is not bool:
+        raise InvalidInputError(f"traceback must be True or False, not {short_repr(traceback)}")
+    return traceback
 
 
 def with_own(options: Options, function: Any) -> Options:

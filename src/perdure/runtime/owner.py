@@ -17,6 +17,12 @@ def owner(token: str) -> str:
     return "/".join((machine(), str(pid), _started(pid), token))
 
 
+def process_name(worker: str | None = None) -> str:
+    """Who writes the entries of a run, for people: the machine and the process, and the worker where it has a name."""
+    process = f"{_host()}/{os.getpid()}"
+    return f"{worker}@{process}" if worker else process
+
+
 def is_dead(name: str) -> bool:
     """Whether an owner is known to be gone: a process of this machine that ended. Of others nothing is known."""
     where, _, rest = name.partition("/")
@@ -25,6 +31,11 @@ def is_dead(name: str) -> bool:
     if where != machine() or not pid.isdigit() or not began:
         return False
     return _started(int(pid)) != began
+
+
+@cache
+def _host() -> str:
+    return socket.gethostname() or "localhost"
 
 
 @cache

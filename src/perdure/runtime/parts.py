@@ -22,12 +22,13 @@ from perdure.runtime.executing import Executor, Handlers
 from perdure.runtime.infos import RunInfo, info_of
 from perdure.runtime.keeping import Drive
 from perdure.runtime.linking import Links
-from perdure.runtime.recovery import Recovery
+from perdure.runtime.recovery import RESUME, Recovery
 from perdure.runtime.runtime import Runtime
 from perdure.runtime.signals import signal_body
 from perdure.runtime.stalled import Stalled
 from perdure.runtime.triggering import Upkeep
 from perdure.runtime.work import InPlace, OnLoop
+from perdure.runtime.worker_log import WorkerLog
 
 _PAGE, _LARGEST = 200, 10_000  # threads that are looked at together
 
@@ -37,21 +38,24 @@ class RunParts:
 
     def __init__(
         self, engine: Engine, drive: Drive | None, *, clock: Clock, randomness: Randomness, telemetry: Telemetry,
-        ttl: float, policies: Policies | None = None, upkeep: Upkeep | None = None,
+        ttl: float, policies: Policies | None = None, upkeep: Upkeep | None = None, traceback: bool = True,
     ) -> None:  # fmt: skip
         work = OnLoop() if drive is None else InPlace(drive)
         self.runtime = Runtime(
             engine, work, clock=clock, randomness=randomness, telemetry=telemetry, ttl=ttl, policies=policies,
-            upkeep=upkeep,
+            upkeep=upkeep, traceback=traceback,
         )  # fmt: skip
         self.handlers = Handlers()
         self.executor = Executor(self.runtime, self.handlers)
         self.answers = Answers(self.runtime)
         self.links = Links(self.runtime, self.answers)
 
-    def recovery(self, namespace: str) -> Recovery:
-        """What is due in a namespace."""
-        return Recovery(self.runtime, self.executor, self.handlers, namespace)
+    def recovery(
+        self, namespace: str, *, worker: str | None = None, traceback: bool | None = None, log: WorkerLog | None = None
+    ) -> Recovery:
+        """What is due in a namespace; a worker has a name and tells of what it does."""
+        ask = msgspec.structs.replace(RESUME, worker=worker, traceback=traceback)
+        return Recovery(self.runtime, self.executor, self.handlers, namespace, ask=ask, log=log)
 
     def encoded(self, input: Any) -> bytes | None:
         """An input as it is kept."""
@@ -67,8 +71,8 @@ class RunParts:
 
     async def _told(self, row: ThreadRow, shown: Any, current: Current) -> RunInfo:
         failed = row.status in (FAILED, DEAD) and not current.is_over
-        error = await self.runtime.standing.failure(row) if failed else ""
-        return info_of(row, shown(row.key.user), current, self.runtime.clock.now(), error)
+        error, traceback = await self.runtime.standing.failure(row) if failed else ("", "")
+        return info_of(row, shown(row.key.user), current, self.runtime.clock.now(), error, traceback)
 
     async def listed(
         self, namespace: str, user: str | None, limit: int, status: str | None, agent: str | None, since: int | None,

@@ -18,8 +18,12 @@ from perdure.runtime.leases import SECOND
 from perdure.runtime.opening import Wanted
 from perdure.runtime.owner import is_dead
 from perdure.runtime.runtime import Runtime
+from perdure.runtime.worker_log import WorkerLog
 
+RUN_FAILED = "a run failed"  # the log line
 _PAGE = 1000
+_STRANGERS = 2.0  # seconds between two looks for runs of handlers that are not registered here
+_OVERDUE = 1.0  # … that such a run is due before it is told of
 _AT_ONCE = 20  # questions that are looked after beside each other
 _WAITING = 10_000  # threads with a question that are looked through for one that nobody was told of
 _LATE = 2 * 3600.0  # seconds: the next round of attempts to tell somebody is never further ahead
@@ -39,12 +43,18 @@ class Tried(msgspec.Struct, frozen=True):
 class Recovery:
     """Finds and takes up what is due in a namespace."""
 
-    def __init__(self, runtime: Runtime, executor: Executor, handlers: Handlers, namespace: str) -> None:
+    def __init__(
+        self, runtime: Runtime, executor: Executor, handlers: Handlers, namespace: str, *, ask: Wanted = RESUME,
+        log: WorkerLog | None = None,
+    ) -> None:  # fmt: skip
         self._runtime = runtime
         self._which = taken_up(runtime.recovery_policy, runtime.clock.now())
         self._executor = executor
         self._handlers = handlers
         self._namespace = namespace
+        self._ask = ask
+        self._log = log
+        self._looked_for_strangers: int | None = None
         self._looked_at: dict[str, int] = {}  # threads whose questions were told, by how far their logs were then
         self._began = False  # whether it looked for what was left before it served
 
@@ -52,6 +62,19 @@ class Recovery:
         """Threads with a run of a handler that is known here, whose timer or lease ran out; oldest first."""
         now = self._runtime.clock.now()
         return await self._runtime.storage.due(self._namespace, now, limit, self._handlers.names, which=self._which)
+
+    async def look_for_strangers(self) -> None:
+        """Now and then: tell of runs that are due and whose handler nobody seems to register."""
+        now = self._runtime.clock.now()
+        last = self._looked_for_strangers
+        if self._log is None or (last is not None and 0 <= now - last < _STRANGERS * SECOND):
+            return
+        self._looked_for_strangers = now
+        overdue = -int(_OVERDUE * SECOND)  # another process may take it up this very moment
+        rows = await self._runtime.storage.due(self._namespace, now, _PAGE, ahead=overdue, which=self._which)
+        names = self._handlers.names
+        strangers = [row for row in rows if row.agent is not None and row.agent not in names]
+        self._log.strangers(strangers, names, now)
 
     async def orphans(self) -> list[ThreadRow]:
         """Threads whose owner died on this machine: nobody has to wait for their leases."""
@@ -149,14 +172,12 @@ class Recovery:
     async def take_up(self, row: ThreadRow) -> Tried:
         """Bring one run as far as it goes; what it raises is recorded in its log, and told here."""
         try:
-            await self._executor.run(row.key, RESUME, 0.0)
+            await self._executor.run(row.key, self._ask, 0.0, self._log)
         except (LeaseHeldError, LeaseLostError, NotFoundError) as exc:
             return Tried(row, exc)  # somebody else has it, or it is gone
         except Exception as exc:
             self._runtime.telemetry.count("perdure.runs.failed")
-            self._runtime.telemetry.log(
-                "warning", "a run failed", thread=row.key.id, error=f"{type(exc).__name__}: {exc}"
-            )
+            self._runtime.telemetry.log("warning", RUN_FAILED, thread=row.key.id, error=f"{type(exc).__name__}: {exc}")
             return Tried(row, exc)
         return Tried(row)
 

@@ -56,7 +56,7 @@ class Run(Writing):
 
     def __init__(
         self, runtime: Runtime, journal: Journal, current: Current, *, resumed: bool, over: bool, accept: bool = False,
-        handled: bool = False,
+        handled: bool = False, traceback: bool | None = None,
     ) -> None:  # fmt: skip
         self.runtime = runtime
         self.journal = journal
@@ -65,6 +65,7 @@ class Run(Writing):
         self.over = over  # it ended earlier: everything is read from the log
         self.accept = accept  # code that asks for something else is let
         self.handled = handled  # a handler can be called again at any time
+        self.keeps_tracebacks = runtime.keeps_tracebacks if traceback is None else traceback
         self.attempt = 1  # how many times it was tried without getting on
         self.paused = False
         self.questions: list[Opened] = []  # that it waits for
@@ -139,6 +140,7 @@ class Run(Writing):
         approval_prompt: str | None = None,
         who: str | Sequence[str] | None = None,
         blocking: bool = False,
+        traceback: bool | None = None,
     ) -> Bound:
         """Say how the next step or tool is run: `await run.options(retry=3, timeout=20).step("fetch", fetch, url)`.
 
@@ -146,11 +148,12 @@ class Run(Writing):
         again without asking, `unverified` is what to do about one that may have run: "ask", "tell" or "fail". A plain
         function that is `blocking` is called in a thread of its own, so that the event loop and the lease go on. With
         `require_approval` a person is asked before a tool runs, in the words of `approval_prompt` ("Run: {command}?"),
-        and only those whom `who` names may decide.
+        and only those whom `who` names may decide. With `traceback=False` a failure is recorded without its traceback.
         """
         given = options_of(
             retry=retry, timeout=timeout, key=key, returns=returns, repeatable=repeatable, unverified=unverified,
             blocking=blocking, require_approval=require_approval, approval_prompt=approval_prompt, who=who,
+            traceback=traceback,
         )  # fmt: skip
         return Bound(self, given)
 

@@ -28,7 +28,7 @@ class Runtime:
 
     def __init__(
         self, engine: Engine, work: Work, *, clock: Clock, randomness: Randomness, telemetry: Telemetry,
-        ttl: float = TTL, policies: Policies | None = None, upkeep: Upkeep | None = None,
+        ttl: float = TTL, policies: Policies | None = None, upkeep: Upkeep | None = None, traceback: bool = True,
     ) -> None:  # fmt: skip
         self.engine = engine
         self.storage = engine.storage
@@ -36,6 +36,7 @@ class Runtime:
         self.clock = clock
         self.randomness = randomness
         self.telemetry = telemetry
+        self.keeps_tracebacks = traceback  # of failures
         self.leases = Leases(engine.storage, clock, randomness, ttl)
         policies = policies or Policies()
         self.triggers = policies.checkpoints

@@ -56,14 +56,14 @@ class Standing:
         newest = await self._storage.headers(row.key, kinds=(*_TRIED, *_PROGRESS), limit=1)
         return bool(newest) and newest[0].kind in _PROGRESS
 
-    async def failure(self, row: ThreadRow) -> str:
-        """Why the run failed last, for people."""
+    async def failure(self, row: ThreadRow) -> tuple[str, str]:
+        """Why the run failed last, for people, and its traceback."""
         newest = await self._storage.headers(row.key, kinds=(EntryKind.RUN_FAILED,), limit=1)
         if not newest or newest[0].version < row.run:
-            return ""
+            return "", ""
         entries = await self._storage.entries(row.key, after=newest[0].version - 1, limit=1)
         ended = told(row.key.id, entries[0], decode_ended)
-        return f"{ended.error}: {ended.text}"
+        return f"{ended.error}: {ended.text}", ended.traceback
 
     async def inputs(self, row: ThreadRow, current: Current) -> list[Raw]:
         """The inputs that a run was given anew when it was resumed, oldest first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -16,6 +16,7 @@ from perdure.core.printable import printable
 from perdure.core.retention_words import shown
 from perdure.core.runs import CANCELLED, DEAD, DECIDED, FAILED, FINISHED, INTERRUPTED, PAUSED, Current, decode_ended
 from perdure.core.threads import LANGGRAPH, ThreadRow, resume_graph
+from perdure.core.tracebacks import TRACEBACK_BYTES, cut
 from perdure.runtime.answering import Answers
 from perdure.runtime.decisions import Pause
 from perdure.runtime.infos import RunInfo, info_of
@@ -45,6 +46,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     run: RunInfo | None
     failed: str = ""  # what, and why
     failed_at: int | None = None  # the version of the failure
+    traceback: str = ""  # of the failure, where one was kept
     last_good: int | None = None  # the newest version before it
     effects: list[Effect] = []
     steps: int = 0  # how many results are recorded
@@ -70,13 +72,14 @@ async def explain(runtime: Runtime, row: ThreadRow, user: Any) -> Why:
         return await _without_a_run(runtime, row, user)
     entries = await runtime.storage.entries(row.key, after=current.version, kinds=_KINDS)
     failed = _failure(row.key.id, entries)
-    error = await runtime.standing.failure(row) if row.status in (FAILED, DEAD) else ""
-    info = info_of(row, user, current, runtime.clock.now(), error)
+    error = await runtime.standing.failure(row) if row.status in (FAILED, DEAD) else ("", "")
+    info = info_of(row, user, current, runtime.clock.now(), *error)
     pauses = await Answers(runtime).of(row, user)
     effects = _effects(row.key.id, entries)
     finished = sum(entry.kind in (EntryKind.STEP_FINISHED, EntryKind.TOOL_FINISHED) for entry in entries)
     return Why(
-        thread=row.key.id, run=info, failed=failed[1] if failed else "", failed_at=failed[0] if failed else None,
+        thread=row.key.id, run=info, failed=failed.text if failed else "", failed_at=failed.version if failed else None,
+        traceback=failed.traceback if failed else "",
         last_good=_before(entries, failed, current), effects=effects, steps=finished,
         questions=_questions(pauses),
         next=_next(_named(row, user), info, [pause.id for pause in pauses], await _before_error(runtime, row)),
@@ -117,24 +120,36 @@ def _decide(user: Any, pauses: list[str]) -> list[str]:
     return [f'store.decide("{pause}", approved=True, by="you"{whose})' for pause in pauses]
 
 
-def _failure(thread_id: str, entries: list[Entry]) -> tuple[int, str] | None:
+class _Story(NamedTuple):
+    """A failure."""
+
+    version: int
+    text: str
+    traceback: str
+
+
+def _failure(thread_id: str, entries: list[Entry]) -> _Story | None:
     """The newest failure that was not got over: a step's, else the run's."""
-    story: tuple[int, str] | None = None
+    story: _Story | None = None
     for entry in entries:
         if entry.kind in (EntryKind.STEP_FAILED, EntryKind.TOOL_FAILED):
             failure = told(thread_id, entry, decode_failure)
-            story = (entry.version, f"{failure.call.name}: {failure.error}: {failure.text}")
+            text = f"{failure.call.name}: {failure.error}: {failure.text}"
+            story = _Story(entry.version, text, failure.traceback)
         elif entry.kind is EntryKind.RUN_FAILED:
             ended = told(thread_id, entry, decode_ended)
             text = f"{ended.error}: {ended.text}"
-            story = story if story and story[1].endswith(text) else (entry.version, text)
+            if story and story.text.endswith(text):  # the same error, with the frames around the step
+                story = story._replace(traceback=ended.traceback or story.traceback)
+            else:
+                story = _Story(entry.version, text, ended.traceback)
         else:
             story = None
     return story
 
 
-def _before(entries: list[Entry], failed: tuple[int, str] | None, current: Current) -> int:
-    good = [entry.version for entry in entries if failed is None or entry.version < failed[0]]
+def _before(entries: list[Entry], failed: _Story | None, current: Current) -> int:
+    good = [entry.version for entry in entries if failed is None or entry.version < failed.version]
     return good[-1] if good else current.version
 
 
@@ -208,6 +223,7 @@ def _lines(why: Why) -> list[str]:
     lines = [f"thread {shown(why.thread)}: run {run.id} of {agent} is {run.status}"]
     lines += quarantine if why.quarantined else []
     lines += [f"  failed: {printable(why.failed)} (version {why.failed_at})"] if why.failed else []
+    lines += traceback_lines(why.traceback)
     lines += [f"  last good point: version {why.last_good}; {why.steps} results are recorded"]
     lines += [
         f"  {each.status}: {shown(each.name)}({printable(each.given) or _arguments(each.args)}), key {each.key}"
@@ -216,6 +232,12 @@ def _lines(why: Why) -> list[str]:
     lines += [f"  asked: {printable(question)}" for question in why.questions]
     lines += [f"  next: {each}" for each in why.next]
     return lines
+
+
+def traceback_lines(traceback: str) -> list[str]:
+    """A traceback as lines for people; one from a stranger's file may be of any length and hold anything."""
+    lines = cut(traceback, TRACEBACK_BYTES).split("\n") if traceback else []
+    return [f"    {' ' * min(len(line) - len(line.lstrip(' ')), 40)}{printable(line.strip(' '))}" for line in lines]
 
 
 def _arguments(args: Any) -> str:

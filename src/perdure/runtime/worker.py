@@ -94,6 +94,7 @@ class Worker:
             for row in await self._due():
                 self._start(row)
             await self._look_after_questions()
+            await self._recovery.look_for_strangers()
         except PerdureError as exc:
             self._runtime.telemetry.log("warning", "a worker cannot reach the storage", error=str(exc))
             await asyncio.sleep(_TROUBLE)

@@ -109,6 +109,7 @@ class Run:
         require_approval: bool = False,
         approval_prompt: str | None = None,
         who: str | Sequence[str] | None = None,
+        traceback: bool | None = None,
     ) -> Bound:
         """Say how the next step or tool is run. See `perdure.Run.options`.
 
@@ -116,7 +117,7 @@ class Run:
         """
         bound = self._run.options(
             retry=retry, key=key, returns=returns, repeatable=repeatable, unverified=unverified,
-            require_approval=require_approval, approval_prompt=approval_prompt, who=who,
+            require_approval=require_approval, approval_prompt=approval_prompt, who=who, traceback=traceback,
         )  # fmt: skip
         return Bound(bound, self._drive)
 

@@ -72,9 +72,12 @@ class Running:
         user: UserArg = None,
         key: str | None = None,
         at: datetime | None = None,
+        strict: bool = False,
     ) -> Ticket:
         """Record that a handler is to be run, now or `at` a time. `recover()` or `resume()` runs it, or a worker."""
-        ticket = self._run(self._store.start(name, input, thread=held_thread(thread), user=user, key=key, at=at))
+        ticket = self._run(
+            self._store.start(name, input, thread=held_thread(thread), user=user, key=key, at=at, strict=strict)
+        )  # fmt: skip
         return Ticket(ticket, self._run)
 
     def resume(
@@ -94,9 +97,9 @@ class Running:
         """Take up every run of a registered handler that is due, one after the other."""
         return self._run(self._store.recover())
 
-    def worker(self) -> Worker:
+    def worker(self, *, name: str | None = None, traceback: bool | None = None) -> Worker:
         """A worker that takes up runs of the registered handlers as they become due, one at a time."""
-        recover = self._store._recovering()  # pyright: ignore[reportPrivateUsage]
+        recover = self._store._recovering(name, traceback)  # pyright: ignore[reportPrivateUsage]
         return Worker(lambda: self._run(recover()))
 
     def runs(

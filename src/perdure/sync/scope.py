@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from perdure.app.exporting import Exported
     from perdure.app.maintenance import PruneReport
     from perdure.app.rerunning import Changed
+    from perdure.app.usage import Progress as UsageProgress
     from perdure.core.comparison import Comparison, Comparisons
     from perdure.core.erasure import Forgotten
     from perdure.core.retention_policy import Retention
+    from perdure.core.usage import UsageBy, UsageReport
     from perdure.core.verification import Report
     from perdure.runtime.decisions import Decision, Pause
     from perdure.runtime.infos import RunInfo
@@ -90,11 +92,36 @@ class UserScope:
         """The user's messages in numbers."""
         return self._run(self._scope.analytics(topics=topics, **filters))
 
+    def usage(
+        self,
+        by: UsageBy = "model",
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        prices: Mapping[str, Any] | None = None,
+        progress: UsageProgress | None = None,
+    ) -> UsageReport:
+        """What models of the user's threads cost. See `perdure.Perdure.usage`."""
+        asked = self._scope.usage(
+            by, since=since, until=until, prices=prices, progress=progress
+        )  # fmt: skip
+        return self._run(asked)
+
     def start(
-        self, name: str, input: Any = None, *, thread: Thread | str, key: str | None = None, at: datetime | None = None
+        self,
+        name: str,
+        input: Any = None,
+        *,
+        thread: Thread | str,
+        key: str | None = None,
+        at: datetime | None = None,
+        strict: bool = False,
     ) -> Ticket:
         """Record that a handler is to be run in a thread of this user."""
-        return Ticket(self._run(self._scope.start(name, input, thread=held_thread(thread), key=key, at=at)), self._run)
+        return Ticket(
+            self._run(self._scope.start(name, input, thread=held_thread(thread), key=key, at=at, strict=strict)),
+            self._run,
+        )
 
     def resume(
         self, thread: Thread | str, input: Any = None, *, changed: Changed = "refuse", take_over: bool = False

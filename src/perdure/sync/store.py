@@ -42,10 +42,14 @@ from perdure.sync.driver import Driver
 from perdure.sync.thread import Thread, held
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from perdure.app.erasure import Progress as ForgetProgress
     from perdure.app.sql_views import Progress as ViewsProgress
     from perdure.app.sql_views import ViewsReport
+    from perdure.app.usage import Progress as UsageProgress
     from perdure.core.erasure import Forgotten, Tombstone
+    from perdure.core.usage import UsageBy, UsageReport
     from perdure.sync.scope import ApproverScope, UserScope
 
 
@@ -138,6 +142,20 @@ class Perdure(Agents):
     def compare(self, *points: Any, user: UserArg = None) -> Comparison | Comparisons:
         """Compare 2 to 4 points, the others with the first. See `perdure.Perdure.compare`."""
         return self._run(self._store.compare(*map(held, points), user=user))
+
+    def usage(
+        self,
+        by: UsageBy = "model",
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        user: UserArg = None,
+        prices: Mapping[str, Any] | None = None,
+        progress: UsageProgress | None = None,
+    ) -> UsageReport:
+        """Tokens, calls, retries and money of models. See `perdure.Perdure.usage`."""
+        asked = self._store.usage(by, since=since, until=until, user=user, prices=prices, progress=progress)
+        return self._run(asked)
 
     def threads(
         self,

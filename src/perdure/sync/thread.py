@@ -79,9 +79,13 @@ class Thread(Talking):
         unfinished: Unfinished = "resume",
         wait: float | None = None,
         changed: Changed = "refuse",
+        traceback: bool | None = None,
     ) -> SyncBlock:
         """Run code in this thread: `with thread.run(key="turn-7") as run:`. What it did is not done again."""
-        return SyncBlock(self._thread.run(key, input, unfinished=unfinished, wait=wait, changed=changed), self._run)
+        block = self._thread.run(
+            key, input, unfinished=unfinished, wait=wait, changed=changed, traceback=traceback
+        )  # fmt: skip
+        return SyncBlock(block, self._run)
 
     def seen(self, ref: object = None) -> ModelRequest:
         """Exactly what the model saw at the newest `run.model` call up to a ref; None is now."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from datetime import UTC, datetime, timedelta
 
-from perdure.core.times import to_micros
+from perdure.core.times import moment
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -15,7 +15,7 @@ class ManualClock:
     """A clock that stands still until a test moves it, forwards or back."""
 
     def __init__(self, start: datetime = START) -> None:
-        self._micros = to_micros(start)
+        self._micros = moment(start, "start")
 
     def now(self) -> int:
         """Microseconds since 1970, UTC."""
@@ -26,8 +26,8 @@ class ManualClock:
         self._micros += by // _MICROSECOND
 
     def set(self, at: datetime) -> None:
-        """Jump to `at`; a naive one is taken as UTC."""
-        self._micros = to_micros(at)
+        """Jump to `at`, which must say its time zone."""
+        self._micros = moment(at, "at")
 
 
 class SeededRandomness:

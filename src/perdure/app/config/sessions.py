@@ -21,7 +21,7 @@ _COUNTS = {
     "max_decoded_bytes": 1024, "max_decoded_nodes": 1024,
 }  # fmt: skip
 _CHOICES = {"durability": ("full", "background"), "user_id_type": ("string", "int", "bigint")}
-NOT_IN_FILES = ("pool", "close_pool", "password")  # objects of a program
+NOT_IN_FILES = ("pool", "close_pool", "password", "prices", "traceback")  # objects of a program, or given to `open`
 
 
 def read_sessions(storage: Section) -> tuple[str, dict[str, Any]]:

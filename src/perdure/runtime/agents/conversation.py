@@ -29,7 +29,8 @@ def answered_by_model(reply: Reply, turn: int) -> dict[str, Any]:
             {"id": each.id or f"call_{turn}_{at}", "name": each.name, "args": each.args} for at, each in calls
         ]
     if reply.usage is not None:
-        message["usage"] = msgspec.structs.asdict(reply.usage)
+        usage = msgspec.structs.asdict(reply.usage)
+        message["usage"] = {name: count for name, count in usage.items() if count or name != "cached_tokens"}
     return message
 
 

@@ -34,6 +34,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     input_tokens: int = 0
     output_tokens: int = 0
     total_tokens: int = 0
+    cached_tokens: int = 0  # of the input, what the provider had cached
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):

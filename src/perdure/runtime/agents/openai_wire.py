@@ -59,7 +59,10 @@ def usage_of(usage: Any) -> Usage | None:
     if not isinstance(usage, Mapping):
         return None
     given, made = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
-    return Usage(input_tokens=given, output_tokens=made, total_tokens=usage.get("total_tokens") or given + made)
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") or 0 if isinstance(details, Mapping) else 0
+    total = usage.get("total_tokens") or given + made
+    return Usage(input_tokens=given, output_tokens=made, total_tokens=total, cached_tokens=cached)
 
 
 def _asked(call_id: Any, function: Mapping[str, Any]) -> ToolCall:
