@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from perdure.app.config.config import read_config
+from perdure.app.config.hector import read_hector
 from perdure.app.config.places import parse_page
 from perdure.app.config.reading import Section
 from tests.app.whole_config import WHOLE
@@ -21,7 +21,7 @@ def test_a_documented_key_is_read_and_a_key_that_is_read_is_documented() -> None
     """S4.11."""
     page, tree = parse_page("config.yaml", WHOLE.encode(), {})
     root = Section(page, tree)
-    read_config(root)
+    read_hector(root)
     documented = _KEY.findall(PAGE.read_text(encoding="utf-8"))
     assert set(documented) == root.asked
     assert len(documented) == len(set(documented))
@@ -31,4 +31,4 @@ def test_the_yaml_of_the_page_is_understood() -> None:
     for block in blocks(PAGE):
         if block.language == "yaml":
             page, tree = parse_page("config.yaml", block.text.encode(), {})
-            read_config(Section(page, tree))
+            read_hector(Section(page, tree))
