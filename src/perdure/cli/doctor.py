@@ -100,9 +100,9 @@ def _guarded(check: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Find
 def _python() -> Finding:
     import sqlite3
 
-    from perdure import __version__
+    from perdure.cli.version import installed_version
 
-    text = f"perdure {__version__}, Python {sys.version.split()[0]}, SQLite {sqlite3.sqlite_version}"
+    text = f"perdure {installed_version()}, Python {sys.version.split()[0]}, SQLite {sqlite3.sqlite_version}"
     return Finding("installation", "ok", text)
 
 
@@ -272,12 +272,12 @@ def _mysql(address: Address, options: dict[str, Any]) -> Iterator[Finding]:
     from perdure.storage.mysql.address import read_address
 
     at = read_address(address.url)
-    socket = {"unix_socket": at.options["unix_socket"]} if "unix_socket" in at.options else {}
-    password = _password(options) if "password" in options else at.password
-    database = pymysql.connect(
-        host=at.host, port=at.port, user=at.user or None, password=password, database=at.database, connect_timeout=5,
-        ssl=at.ssl_context(), **socket,
-    )  # fmt: skip
+    given: dict[str, Any] = {
+        "host": at.host, "port": at.port, "user": at.user or None, "database": at.database, "connect_timeout": 5,
+        "password": _password(options) if "password" in options else at.password, "ssl": at.ssl_context(),
+        **{name: value for name, value in at.options.items() if name == "unix_socket"},
+    }  # fmt: skip
+    database: Any = pymysql.connect(**given)
     with database, database.cursor() as cursor:
         names = ("version", "innodb_flush_log_at_trx_commit", "sync_binlog", "max_allowed_packet")
         cursor.execute("SELECT @@version, @@innodb_flush_log_at_trx_commit, @@sync_binlog, @@max_allowed_packet")

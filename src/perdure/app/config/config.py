@@ -15,10 +15,10 @@ from perdure.app.config.environment import env_path, is_env_file, parse_env_file
 from perdure.app.config.keys import BY_NAME
 from perdure.app.config.places import Page, parse_page, read_bytes
 from perdure.app.config.reading import Section
-from perdure.app.config.settings import Setting, Settings, made, merged, values_of
+from perdure.app.config.settings import WRONG, Setting, Settings, made, merged, values_of
 from perdure.app.config.trust import Trust, check_discovered, needs_trust
 from perdure.app.config.trusted_files import TrustedFiles
-from perdure.app.opening import parse
+from perdure.app.opening import check_query, parse
 from perdure.app.options import StorageOptions, given, is_taken
 from perdure.core.addresses import redact_url
 from perdure.core.approvals import Approvals
@@ -240,7 +240,9 @@ def read_config(settings: Settings) -> Config:
 def _url(settings: Settings, values: Mapping[str, Any]) -> str:
     """An address that can be read, or one that stands for it until everything that is wrong is told."""
     url = values.get("store", DEFAULT)
-    return url if made(lambda: parse(url), None, settings.get("store")) is not None else DEFAULT
+    if made(lambda: check_query(parse(url)), WRONG, settings.get("store")) is WRONG:
+        return DEFAULT
+    return url
 
 
 def _options(settings: Settings, values: Mapping[str, Any], url: str) -> dict[str, Any]:
