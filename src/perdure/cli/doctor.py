@@ -132,8 +132,11 @@ def _store(where: StoreAddress) -> Finding:
     try:
         check_there(where.url)
         started = time.monotonic()
-        options = {name: value for name, value in where.options.items() if name not in ("retention", "webhooks")}
-        with Perdure.open(where.url, **{**options, "migrate": "check"}) as store:
+        options: dict[str, Any] = {
+            name: value for name, value in where.options.items() if name not in ("retention", "webhooks")
+        }
+        options["migrate"] = "check"
+        with Perdure.open(where.url, **options) as store:
             store.setup()
             for _ in store.threads(limit=1):
                 break
