@@ -22,6 +22,7 @@ call_timeout: 7.5
 max_decoded_bytes: 1000000
 max_decoded_nodes: 50000
 cache_bytes: 1000000
+subclasses: plain
 checkpoints: {enabled: true, strategy: hybrid, interval: 10, after_tools: true, before_llm: true, every: 1800}
 recovery: {auto_resume: false, auto_resume_hitl: true, timeout: 86400}
 approvals:

@@ -32,7 +32,7 @@ from perdure.runtime.agents.defaults import AgentDefaults
 
 DEFAULT = str(BY_NAME["store"].default)
 NOT_IN_FILES = ("pool", "close_pool")  # objects of a program
-_OPTIONS = ("namespace", "migrate", "cache_bytes", *StorageOptions.__annotations__)
+_OPTIONS = ("namespace", "migrate", "cache_bytes", "subclasses", *StorageOptions.__annotations__)
 _HIDDEN = ("url", "options", "folder")
 
 

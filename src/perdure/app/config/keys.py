@@ -56,6 +56,8 @@ KEYS: tuple[Key, ...] = (
     Key("max_decoded_bytes", "count", "how many bytes one value may have once it is unpacked", 268435456, least=1024),
     Key("max_decoded_nodes", "count", "how many values and keys one value may hold", 2000000, least=1024),
     Key("cache_bytes", "count", "bytes of memory for the newest states", 67108864, least=0),
+    Key("subclasses", "choice", "`plain`: an unregistered subclass of a plain type loses its class",
+        "refuse", ("refuse", "plain")),
     Key("checkpoints.every", "seconds", "at the next turn or tool when so much time has passed", harmless=True),
     Key("checkpoints.enabled", "flag", "`false`: runs save no points by themselves", True, harmless=True),
     Key("checkpoints.strategy", "choice", "`event`, `interval` or `hybrid`", None, STRATEGIES, harmless=True),
