@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         SQLiteCheckpointStorage,
     )
     from perdure.flowagent.tree import CheckpointTree
+    from perdure.runtime.agents.defaults import AgentDefaults
     from perdure.runtime.agents.listening import AgentEvent
     from perdure.runtime.agents.model import Model, Reply, ToolCall, ToolSchema, Usage
     from perdure.runtime.agents.openai import OpenAICompatible
@@ -69,6 +70,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "ANY_USER": "perdure.core.identity",
     "Agent": "perdure.app.agent",
+    "AgentDefaults": "perdure.runtime.agents.defaults",
     "AgentEvent": "perdure.runtime.agents.listening",
     "AgentResult": "perdure.app.agent",
     "Model": "perdure.runtime.agents.model",
@@ -144,6 +146,7 @@ __all__ = [
     "FROM_FILE",
     "MISSING",
     "Agent",
+    "AgentDefaults",
     "AgentEvent",
     "AgentResult",
     "Analytics",

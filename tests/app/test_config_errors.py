@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from perdure import Config, Perdure
-from perdure.app.config.config import read_config
+from perdure.app.config.hector import read_hector
 from perdure.app.config.places import parse_page
 from perdure.app.config.reading import Section
 from perdure.errors import InvalidConfigError
@@ -156,7 +156,7 @@ _BYTES = st.binary(max_size=60)
 def test_no_bytes_raise_anything_else(data: bytes) -> None:
     with suppress(InvalidConfigError):
         page, tree = parse_page("config.yaml", data, {})
-        read_config(Section(page, tree))
+        read_hector(Section(page, tree))
 
 
 @pytest.mark.filterwarnings("ignore::perdure.errors.PausesExpireWarning")

@@ -8,18 +8,21 @@ from pathlib import Path
 import pytest
 
 from perdure import Config
-from perdure.app.config.config import read_config
+from perdure.app.config.hector import NAMES, read_hector
+from perdure.app.config.keys import BY_NAME
 from perdure.app.config.places import parse_page
 from perdure.app.config.reading import Section
-from perdure.app.config.trust import DISCOVERED_KEYS
 from perdure.errors import InvalidConfigError, StorageError
 from tests.app.whole_config import WHOLE
 
+DISCOVERED_KEYS = {name for name, key in NAMES.items() if BY_NAME[key].harmless} | {
+    "storage.sessions", *(f"storage.sessions.{name}" for name in ("url", "backend", "path")),
+}  # fmt: skip
 NEED_TRUST = {
     "human_in_the_loop.trusted_operations",
     *(f"storage.sessions.{name}" for name in (
         "dsn", "schema", "hot", "cache_ttl", "max_cached_threads", "pool_min", "pool_max", "pool_timeout", "prepare",
-        "retry_seconds", "call_timeout", "file_mode", "max_decoded_bytes", "max_decoded_nodes",
+        "retry_seconds", "call_timeout", "password", "file_mode", "max_decoded_bytes", "max_decoded_nodes",
     )),
     *(f"notifications[].{name}" for name in (
         "url", "secret", "headers", "template", "link", "timeout", "allow_private", "retry.attempts", "retry.initial",
@@ -55,7 +58,7 @@ def refused(text: str) -> tuple[str, ...]:
 def test_every_key_is_either_harmless_or_needs_trust() -> None:
     page, tree = parse_page("config.yaml", WHOLE.encode(), {})
     root = Section(page, tree)
-    read_config(root)
+    read_hector(root)
     assert root.asked - {"notifications[].retry"} == DISCOVERED_KEYS | NEED_TRUST
     assert not DISCOVERED_KEYS & NEED_TRUST
 

@@ -20,6 +20,7 @@ storage:
     prepare: false
     retry_seconds: 3
     call_timeout: 7.5
+    password: ${DB_PASSWORD:-s3cret}
     max_decoded_bytes: 1000000
     max_decoded_nodes: 50000
   checkpoint:

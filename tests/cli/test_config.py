@@ -49,9 +49,9 @@ def test_every_mistake_is_a_line_and_the_exit_code_says_so(tmp_path: Path) -> No
         "config.yaml:4:15: expected a whole number from 1 on, found 0",
     ]
     done = perdure("config", "check", "config.yaml", folder=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr.splitlines()) == (1, "", lines)
+    assert (done.returncode, done.stdout, done.stderr.splitlines()) == (5, "", lines)
     told = perdure("config", "check", "config.yaml", "-o", "json", folder=tmp_path)
-    assert (told.returncode, json.loads(told.stdout)) == (1, {"problems": lines})
+    assert (told.returncode, json.loads(told.stdout)) == (5, {"problems": lines})
 
 
 def test_a_worker_serves_the_store_of_a_file(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_every_command_on_a_store_finds_it_by_a_file(tmp_path: Path) -> None:
 
 def test_each_command_that_names_a_file_can_leave_the_url_out() -> None:
     helped = {name for name in COMMANDS if "--config" in perdure(name, "--help").stdout}
-    assert helped == {*BY_CONFIG, "restored", "worker"}
+    assert helped == {*BY_CONFIG, "doctor", "restored", "worker"}
 
 
 def test_the_storage_is_named_once(tmp_path: Path) -> None:

@@ -20,13 +20,15 @@ import pytest
 
 import perdure.sync
 from perdure.testing.servers.mariadb import mysql_sql
-from tests.docs.pages import PAGES, ROOT, Block, blocks, name_of
+from tests.docs.pages import PAGES, PROGRAMS, ROOT, Block, blocks, name_of
 from tests.docs.places import Places
 
-_SAID = re.compile(r"# → (.*)$", re.MULTILINE)
+SAID = re.compile(r"# → (.*)$", re.MULTILINE)
 _ELSEWHERE = {"langgraph.md"}  # run where LangGraph is installed: tests/adapters/langgraph
 _PAGES = [
-    page for page in PAGES if page.name not in _ELSEWHERE and any(block.language == "python" for block in blocks(page))
+    page
+    for page in PAGES
+    if page not in PROGRAMS and page.name not in _ELSEWHERE and any(each.language == "python" for each in blocks(page))
 ]
 
 
@@ -46,7 +48,7 @@ def examine(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for block in blocks(page):
         if block.language == "python":
             printed = run(block._replace(text=places.named_in(block.text)), vars(module))
-            expected = [said.strip() for said in _SAID.findall(block.text)]
+            expected = [said.strip() for said in SAID.findall(block.text)]
             found = [line for line in printed if line in expected]
             assert found == expected, f"{name_of(page)}:{block.line} printed {printed}"
 

@@ -70,7 +70,7 @@ def _exists(dotted: str) -> bool:
             except ImportError as exc:
                 if exc.name is not None and not exc.name.startswith("perdure"):
                     return True
-                return part in ("json", "lock") and found is perdure  # files of the file storage
+                return part in ("json", "lock", "yaml") and found is perdure  # files of the file storage
         if not hasattr(found, part):
             return False
         found = getattr(found, part)

@@ -18,6 +18,7 @@ from perdure.core.identity import ThreadKey, check_id
 from perdure.core.runs import FINISHED, PAUSED
 from perdure.runtime.agents.calling import Face
 from perdure.runtime.agents.conversation import PATH
+from perdure.runtime.agents.defaults import AgentDefaults
 from perdure.runtime.agents.listening import LISTENER, AgentEvent
 from perdure.runtime.agents.loop import AgentLoop, AgentSpec, prompt_of
 from perdure.runtime.agents.model import Model
@@ -54,21 +55,27 @@ class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
 def spec_of(
     name: str,
     *,
-    model: Model,
+    model: Model | None,
     tools: Sequence[Callable[..., Any]],
     instructions: str | None,
-    max_turns: int,
+    max_turns: int | None,
     timeout: float | timedelta | None,
     settings: Mapping[str, Any] | None,
+    defaults: AgentDefaults | None = None,
 ) -> AgentSpec:
     """What an agent is made of; raise `InvalidInputError` for what cannot be."""
+    defaults = defaults or AgentDefaults()
+    model = defaults.model_for(name) if model is None else model
+    instructions = defaults.instructions if instructions is None else instructions
+    max_turns = defaults.max_turns if max_turns is None else max_turns
+    settings = {**defaults.settings, **(settings or {})}
     if not callable(getattr(model, "reply", None)):
         raise InvalidInputError(f"model must have a method reply(messages, *, tools, settings), {model!r} has none")
     if type(max_turns) is not int or max_turns < 1:
         raise InvalidInputError(f"max_turns must be an int from 1 on, not {max_turns!r}")
     return AgentSpec(
         name=check_id(name, "the name of an agent"), model=model, tools=tools_of(tools), instructions=instructions,
-        max_turns=max_turns, timeout=options_of(timeout=timeout).timeout, settings=dict(settings or {}),
+        max_turns=max_turns, timeout=options_of(timeout=timeout).timeout, settings=settings,
     )  # fmt: skip
 
 

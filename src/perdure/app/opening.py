@@ -29,6 +29,7 @@ from perdure.storage.contract import Storage
 _SYNCHRONOUS = ("FULL", "NORMAL", "EXTRA")
 _SCHEMES = ("memory", "file", "sqlite", "postgresql", "mysql")
 _SERVERS = {"postgresql": postgres, "mysql": mysql}
+_SQLITE_OPTIONS = ("synchronous", "busy_timeout")
 _ALIASES = {"postgres": "postgresql", "mariadb": "mysql"}
 
 
@@ -117,6 +118,12 @@ def _sqlite_path(url: str, body: str) -> str:
 _PATHS = {"memory": _memory_path, "file": _file_path, "sqlite": _sqlite_path}
 
 
+def check_query(address: Address) -> None:
+    """Raise `InvalidUrlError` for an option after `?` that a storage on this machine would not read."""
+    if address.scheme not in _SERVERS:
+        _refuse_unknown(address, _SQLITE_OPTIONS if address.scheme == "sqlite" else ())
+
+
 def open_storage(address: Address, asked: Asked) -> Opened:
     """Choose and make the storage of an address, with Redis in front or a queue, where that is asked for."""
     storage = bounded(_storage(address, asked), asked.limits)
@@ -156,7 +163,7 @@ def _storage(address: Address, asked: Asked) -> Storage:
 def _sqlite(address: Address, asked: Asked) -> Storage:
     from perdure.storage.sqlite.store import SqliteStorage
 
-    _refuse_unknown(address, ("synchronous", "busy_timeout"))
+    _refuse_unknown(address, _SQLITE_OPTIONS)
     synchronous = address.options.get("synchronous", "FULL").upper()
     if synchronous not in _SYNCHRONOUS:
         raise InvalidUrlError(address.url, f"synchronous={synchronous} is none of {', '.join(_SYNCHRONOUS)}")

@@ -88,6 +88,11 @@ def given(options: Mapping[str, Any], scheme: str) -> dict[str, Any]:
     return asked
 
 
+def is_taken(name: str, scheme: str) -> bool:
+    """Whether a kind of storage reads an option."""
+    return name in (*HOT, *BACKGROUND) or name in _TAKEN_BY[scheme]
+
+
 def _check_number(name: str, value: Any) -> None:
     if name in _COUNTS and (type(value) is not int or value < _COUNTS[name]):
         raise InvalidInputError(f"{name} must be a whole number from {_COUNTS[name]} on, not {value!r}")

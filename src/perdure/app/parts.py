@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from perdure.core.policies import Policies
     from perdure.core.retention_policy import Retention
     from perdure.core.subclasses import Subclasses
+    from perdure.runtime.agents.defaults import AgentDefaults
     from perdure.runtime.parts import RunParts
     from perdure.runtime.triggering import Upkeep
     from perdure.sessions.messages import Messages
@@ -75,7 +76,9 @@ class Parts:
         retention: Retention | None = None,
         policies: Policies | None = None,
         subclasses: Subclasses = "refuse",
+        agent: AgentDefaults | None = None,
     ) -> None:
+        self.agent = agent
         self.mode: Mode = mode
         self.telemetry = telemetry or LogLines()
         self.clock = clock or SystemClock()

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from perdure.core.verification import Damage, Report
     from perdure.core.webhooks import Webhook
     from perdure.core.weights import StoreSizes
+    from perdure.runtime.agents.defaults import AgentDefaults
     from perdure.runtime.agents.model import Model
     from perdure.runtime.options import Retry
     from perdure.storage.baton import Baton
@@ -83,6 +84,7 @@ class Perdure(Running):
         approvals: Approvals | None = None,
         webhooks: Sequence[Webhook] = (),
         subclasses: Subclasses = "refuse",
+        agent: AgentDefaults | None = None,
         **options: Unpack[StorageOptions],
     ) -> Self:
         """Open the store at `url`; it is reached at the first use.
@@ -92,22 +94,24 @@ class Perdure(Running):
         `migrate="check"` refuses to change an old layout. `cache_bytes` bounds the encoded states that are kept in
         memory so that a save costs what changed. A `clock` of your own counts instead of the server's. By `checkpoints`
         runs save points by themselves, `recovery` says what goes on after a restart, `approvals` which tools a person
-        is asked about, `webhooks` who is told. Objects of subclasses of `str`, `dict` and other plain types that are
-        not registered are refused, or with `subclasses="plain"` kept without their class. Servers and the hot layer
-        have `options` of their own: see the guides.
+        is asked about, `webhooks` who is told, `agent` what agents are given that name no model. Objects of subclasses
+        of `str`, `dict` and other plain types that are not registered are refused, or with `subclasses="plain"` kept
+        without their class. Servers and the hot layer have `options` of their own: see the guides.
         """
         return cls.open_as(
             "async", url, namespace=namespace, migrate=migrate, clock=clock, randomness=randomness,
             telemetry=telemetry, cache_bytes=cache_bytes, options=options, retention=retention,
             policies=policies_given(checkpoints, recovery, approvals, webhooks), subclasses=subclasses,
+            agent=agent,
         )  # fmt: skip
 
     @classmethod
     def from_config(cls, path: str | os.PathLike[str], **options: Any) -> Self:
-        """Open the store that a `config.yaml` describes; `options` are those of `open`, and win over the file.
+        """Open the store that a `perdure.yaml` or a `config.yaml` describes, with the environment and `.env`.
 
-        Nothing is started by it: runs go on with the first `recover()` or worker, after handlers are registered.
-        Raises `InvalidConfigError` naming everything that is wrong with the file, each with its place.
+        `options` are those of `open`, and win over both. Nothing is started by it: runs go on with the first
+        `recover()` or worker, after handlers are registered. Raises `InvalidConfigError` naming everything that is
+        wrong, each with its place.
         """
         from perdure.app.config.config import Config
 
@@ -131,6 +135,7 @@ class Perdure(Running):
         retention: Retention | None = None,
         policies: Policies | None = None,
         subclasses: Subclasses = "refuse",
+        agent: AgentDefaults | None = None,
     ) -> Self:
         """Open for asynchronous callers, or for `perdure.sync`, whose threads take turns with a baton."""
         from perdure.core.vocabulary import one_of
@@ -151,7 +156,7 @@ class Perdure(Running):
         parts = Parts(
             address, mode, migrate=migrate, clock=clock, randomness=randomness, telemetry=telemetry,
             cache_bytes=cache_bytes, options=given(options, address.scheme), baton=baton, retention=retention,
-            policies=policies, subclasses=subclasses,
+            policies=policies, subclasses=subclasses, agent=agent,
         )  # fmt: skip
         return cls(parts, checked)
 
@@ -204,10 +209,10 @@ class Perdure(Running):
         self,
         name: str,
         *,
-        model: Model,
+        model: Model | None = None,
         tools: Sequence[Callable[..., Any]] = (),
         instructions: str | None = None,
-        max_turns: int = 20,
+        max_turns: int | None = None,
         timeout: float | timedelta | None = None,
         retry: Retry | int | None = None,
         settings: Mapping[str, Any] | None = None,
@@ -216,14 +221,15 @@ class Perdure(Running):
 
         It is the handler of its name: a worker, `recover()` and `resume()` go on with its runs wherever the name is
         registered. `instructions` come first in what the model sees, `settings` are handed to it. After `max_turns`
-        answers without a final one a run raises `TurnLimitError`. `timeout` is for one answer of the model, `retry` for
-        runs that raise, as with `handler`.
+        answers (20) without a final one a run raises `TurnLimitError`. `timeout` is for one answer of the model,
+        `retry` for runs that raise, as with `handler`. A model, instructions, settings and a limit of turns that are
+        not given are those of the configuration.
         """
         from perdure.app.agent import Agent, spec_of
 
         spec = spec_of(
             name, model=model, tools=tools, instructions=instructions, max_turns=max_turns, timeout=timeout,
-            settings=settings,
+            settings=settings, defaults=self._parts.agent,
         )  # fmt: skip
         return Agent(self, self._parts, spec, retry)
 

@@ -15,6 +15,7 @@ from perdure.core.extras import missing
 from perdure.core.printable import printable
 
 USAGE_ERROR = 2
+INVALID = 5  # a configuration with mistakes
 _ABOVE = """\
 Usage: perdure COMMAND
 
@@ -42,13 +43,17 @@ COMMANDS = {
     "cancel": Command("perdure.cli.runs:cancel", "End the unfinished run of a thread."),
     "compact": Command("perdure.cli.compact:compact", "Give disk space that nothing uses any more back to the system."),
     "compare": Command("perdure.cli.compare:compare", "Say how two to four points of threads differ."),
-    "config": Command("perdure.cli.config:config", "Check a config.yaml and say what it means, or trust it."),
+    "config": Command(
+        "perdure.cli.config:config", "Check and show settings, and say where they come from; trust a file."
+    ),
     "copy": Command("perdure.cli.copy:copy", "Copy threads from one storage to another."),
     "decide": Command("perdure.cli.pauses:decide", "Answer a question that waits."),
     "demo": Command("perdure.cli.demo:demo", "Kill an agent for real and watch it go on."),
+    "doctor": Command("perdure.cli.doctor:doctor", "Look at the installation, the store and the machine."),
     "export": Command("perdure.cli.export:export", "Write a thread into one file that any store can import."),
     "forget": Command("perdure.cli.forget:forget", "Erase everything of a user, after showing what there is."),
     "import": Command("perdure.cli.import_:import_", "Add the threads of an export to a storage."),
+    "init": Command("perdure.cli.init:init", "Make a project folder that is ready to run offline."),
     "key": Command("perdure.cli.key:key", "Show, add or remove keys that sign exports."),
     "pauses": Command("perdure.cli.pauses:pauses", "List the questions that wait for a person."),
     "prune": Command("perdure.cli.prune:prune", "Drop the points that a policy does not keep."),
@@ -91,7 +96,7 @@ def main(arguments: list[str] | None = None) -> None:
         nobody = ", or --user '' for the one that belongs to nobody" if None in exc.users else ""
         _fail([f"{exc.who}; say whose: --user NAME{nobody}"], given)
     except InvalidConfigError as exc:
-        _fail(exc.problems, given)
+        _fail(exc.problems, given, INVALID)
     except PerdureError as exc:
         _fail([str(exc)], given)
     except KeyboardInterrupt:
@@ -126,11 +131,11 @@ def _missing(exc: ImportError) -> Exception:
     return missing("the command line", "cli") if absent in ("cyclopts", "rich") else exc
 
 
-def _fail(problems: Sequence[str], given: list[str]) -> None:
+def _fail(problems: Sequence[str], given: list[str], code: int = 1) -> None:
     for each in problems:
         # An address may stand where a file or an id belongs.
         write_error(f"error: {printable(' '.join(redact_words(each, given).split()))}")
-    sys.exit(1)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from perdure.core.errors import InvalidInputError, StorageUnavailableError
 from perdure.storage.permissions import EXPOSED, PRIVATE, exposed
 
 _NOUNS = {"sqlite": "database", "file": "folder"}
+_ONCE = "name the storage once: by its URL, or by --config FILE"
 _MADE = "; a program makes it when it first saves there"
 Where = tuple[str, dict[str, Any]]  # an address, and the options of `open`
 
@@ -21,12 +22,19 @@ Where = tuple[str, dict[str, Any]]  # an address, and the options of `open`
 def place_of(url: str | None, at: Server, **more: Any) -> Where:
     """Where a store is: at an address, or where a file of settings says. What else is given wins over the file."""
     config, namespace = (at.config, at.namespace) if isinstance(at, Place) else (None, "")
-    if bool(url) == (config is not None):
-        raise InvalidInputError("name the storage once: by its URL, or by --config FILE")
+    if url and config is not None:
+        raise InvalidInputError(_ONCE)
     given = {name: value for name, value in {**at.options, **more}.items() if value is not None}
     given |= {"namespace": namespace} if namespace else {}
+    if url:
+        return url, {**given, "migrate": "check"}
     if config is None:
-        return str(url), {**given, "migrate": "check"}
+        from perdure.app.config.resolve import resolve_store
+
+        found = resolve_store()
+        if found.is_default:
+            raise InvalidInputError(_ONCE)
+        return found.url, {**found.options, **given, "migrate": "check"}
     from perdure.app.config.config import Config
 
     return Config.load(config).opened({**given, "migrate": "check"})

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from perdure.app.config.resolve import resolve_config
 from perdure.app.store import Perdure
 from perdure.cli.handlers import register
 from perdure.cli.output import write, write_error, write_json
@@ -19,7 +20,7 @@ from perdure.cli.places import Where, check_there, place_of, warn_of_exposed_fil
 from perdure.cli.runs import info_data
 from perdure.cli.stores import user_of
 from perdure.cli.values import brief, typed
-from perdure.core.errors import PerdureError, RunFailedError
+from perdure.core.errors import InvalidInputError, PerdureError, RunFailedError
 from perdure.core.ports import Silence
 from perdure.core.printable import printable
 from perdure.core.retention_words import shown
@@ -32,9 +33,9 @@ def worker(
     url: str | None = None,
     /,
     *,
-    handlers: Handlers,
-    concurrency: int = 10,
-    grace: float = 30.0,
+    handlers: Handlers | None = None,
+    concurrency: int | None = None,
+    grace: float | None = None,
     lease_ttl: float | None = None,
     name: str | None = None,
     traceback: bool | None = None,
@@ -49,11 +50,11 @@ def worker(
     Parameters
     ----------
     url
-        The address of the storage, unless --config names it.
+        The address of the storage, unless --config, PERDURE_STORE or a perdure.yaml names it.
     concurrency
-        How many runs at once.
+        How many runs at once (10).
     grace
-        Seconds that runs may take to end after SIGTERM.
+        Seconds that runs may take to end after SIGTERM (30).
     lease_ttl
         Seconds that a run may go without a sign of life before others take over (30).
     name
@@ -63,10 +64,18 @@ def worker(
     quiet
         Print no line when a run is taken up, finishes, waits or is given back; failures and warnings stay.
     """
+    settings = resolve_config(at.config, url).worker
+    named = handlers or settings.handlers
+    if named is None:
+        raise InvalidInputError(
+            "name the module with your handlers: --handlers MODULE, or worker.handlers in perdure.yaml"
+        )
     where = place_of(url, at, lease_ttl=lease_ttl)
+    at_once = settings.concurrency if concurrency is None else concurrency
+    seconds = settings.grace if grace is None else grace
     with _lines_printed(quiet=quiet):
-        options: dict[str, Any] = {"concurrency": concurrency, "grace": grace, "name": name, "traceback": traceback}
-        asyncio.run(_serve(where, handlers, options))
+        options: dict[str, Any] = {"concurrency": at_once, "grace": seconds, "name": name, "traceback": traceback}
+        asyncio.run(_serve(where, named, options))
 
 
 def resume(

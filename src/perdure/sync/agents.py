@@ -63,10 +63,10 @@ class Agents(Running):
         self,
         name: str,
         *,
-        model: Model,
+        model: Model | None = None,
         tools: Sequence[Callable[..., Any]] = (),
         instructions: str | None = None,
-        max_turns: int = 20,
+        max_turns: int | None = None,
         retry: Retry | int | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> Agent:
@@ -82,7 +82,7 @@ class Agents(Running):
 
         spec = spec_of(
             name, model=model, tools=tools, instructions=instructions, max_turns=max_turns, timeout=None,
-            settings=settings,
+            settings=settings, defaults=parts_of(self._store).agent,
         )  # fmt: skip
         check_in_place(spec)
         face = lambda run: Run(run, self._run)  # noqa: E731

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from perdure.app.usage import Progress as UsageProgress
     from perdure.core.erasure import Forgotten, Tombstone
     from perdure.core.usage import UsageBy, UsageReport
+    from perdure.runtime.agents.defaults import AgentDefaults
     from perdure.sync.scope import ApproverScope, UserScope
 
 
@@ -77,6 +78,7 @@ class Perdure(Agents):
         approvals: Approvals | None = None,
         webhooks: Sequence[Webhook] = (),
         subclasses: Subclasses = "refuse",
+        agent: AgentDefaults | None = None,
         **options: Unpack[StorageOptions],
     ) -> Self:
         """Open the store at `url`; it is reached at the first use. See `perdure.Perdure.open`."""
@@ -85,12 +87,13 @@ class Perdure(Agents):
             "sync", url, namespace=namespace, migrate=migrate, clock=clock, randomness=randomness,
             telemetry=telemetry, cache_bytes=cache_bytes, options=options, baton=baton, retention=retention,
             policies=policies_given(checkpoints, recovery, approvals, webhooks), subclasses=subclasses,
+            agent=agent,
         )  # fmt: skip
         return cls(store, baton)
 
     @classmethod
     def from_config(cls, path: str | os.PathLike[str], **options: Any) -> Self:
-        """Open the store that a `config.yaml` describes. See `perdure.Perdure.from_config`."""
+        """Open the store that a `perdure.yaml` or a `config.yaml` describes. See `perdure.Perdure.from_config`."""
         from perdure.app.config.config import Config
 
         url, given = Config.load(path).opened(options)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from perdure.app.config.scalars import Unset, has_variables, scalar, substituted
@@ -48,7 +49,23 @@ class Page:
         self.environment = environment
         self.literal = literal  # a `${VARIABLE}` is the text itself
         self.no_variables = no_variables  # why a `${VARIABLE}` is refused here; "" where it is filled in
+        self.elsewhere: Mapping[str, str] = {}  # variables that are set where they do not count, each with the reason
+        self.later: dict[Place, str] | None = None  # refused variables, where only the keys that are used matter
         self._problems: list[tuple[Place, str]] = []
+
+    @property
+    def folder(self) -> str:
+        """What relative paths in it start from."""
+        return os.path.dirname(self.path)
+
+    @property
+    def problems(self) -> list[tuple[Place, str]]:
+        """What is wrong so far."""
+        return self._problems
+
+    def where(self, place: Place) -> str:
+        """A place for people."""
+        return f"{self.path}:{place.line}:{place.column}"
 
     def problem(self, place: Place, text: str) -> None:
         """Something is wrong at a place; reading goes on, so that everything is told at once."""
@@ -57,8 +74,12 @@ class Page:
     def check(self) -> None:
         """Raise `InvalidConfigError` with everything that is wrong, in the order of the file."""
         if self._problems:
-            found = dict.fromkeys(sorted(self._problems, key=lambda each: each[0]))
-            raise InvalidConfigError(self.path, [f"{self.path}:{at.line}:{at.column}: {text}" for at, text in found])
+            raise InvalidConfigError(self.path, self.lines())
+
+    def lines(self) -> list[str]:
+        """Everything that is wrong, in the order of the file."""
+        found = dict.fromkeys(sorted(self._problems, key=lambda each: each[0]))
+        return [f"{self.where(at)}: {text}" for at, text in found]
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
@@ -74,14 +95,16 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 def parse_page(
     path: str, data: bytes, environment: Mapping[str, str] | None = None, *, no_variables: str = "",
-    literal: bool = False,
+    literal: bool = False, elsewhere: Mapping[str, str] = MappingProxyType({}), lenient: bool = False,
 ) -> tuple[Page, Placed]:  # fmt: skip
     """Parse a file; raise `InvalidConfigError`, and `MissingExtraError` where the parser is not installed.
 
-    With `no_variables`, a reason, each `${VARIABLE}` is a mistake and nothing of the environment is read. With
-    `literal` it is a text like any other.
+    With `no_variables`, a reason, each `${VARIABLE}` is a mistake and nothing of the environment is read; a `lenient`
+    page only remembers where they are. With `literal` it is a text like any other. `elsewhere` adds a reason to the
+    mistake of a variable that is not set.
     """
     page = Page(path, os.environ if environment is None else environment, no_variables, literal=literal)
+    page.elsewhere, page.later = elsewhere, {} if lenient else None
     if len(data) > _MOST_BYTES:
         page.problem(Place(1, 1), f"the file is larger than {_MOST_BYTES // 1024} KB")
         page.check()
@@ -190,12 +213,16 @@ class _Walk:
         if self._page.literal:
             return scalar(node.value) if not node.style else node.value
         if self._page.no_variables and has_variables(node.value):
-            self._page.problem(place, self._page.no_variables)
+            if self._page.later is None:
+                self._page.problem(place, self._page.no_variables)
+            else:
+                self._page.later[place] = self._page.no_variables
             return Unset()
         try:
-            text = substituted(node.value, self._page.environment)
+            text = substituted(node.value, self._page.environment, self._page.folder)
         except Unset as exc:
-            self._page.problem(place, str(exc))
+            known = next((why for name, why in self._page.elsewhere.items() if f"variable {name!r} " in str(exc)), "")
+            self._page.problem(place, f"{exc}{known}")
             return exc
         return scalar(text) if not node.style else text
 

@@ -79,6 +79,14 @@ class Section:
 
         return self._checked(name, default, "a number of seconds", fits)
 
+    def number(self, name: str, default: Any) -> Any:
+        """A number that is not negative."""
+
+        def fits(value: object) -> bool:
+            return type(value) in (int, float) and 0 <= value < 1e15  # type: ignore[operator]
+
+        return self._checked(name, default, "a number from 0 on", fits)
+
     def file_mode(self, name: str) -> int | None:
         """The mode of files, in octal digits."""
         value = self._checked(name, None, "the mode of a file, such as 0o660", _is_file_mode)
@@ -99,18 +107,45 @@ class Section:
         found = {key: self._item(each, "text") for key, each in inner._values.items()}
         return {key: value for key, value in found.items() if value is not None}
 
+    def plain(self, name: str) -> dict[str, Any]:
+        """A mapping of words to any values."""
+        self._know(name)
+        placed = self._values.get(name)
+        if placed is None or isinstance(placed.value, Unset):
+            return {}
+        if not isinstance(placed.value, dict):
+            self.wrong(placed, "keys and values")
+            return {}
+        return _plain(placed)
+
+    def lists(self, name: str) -> bool:
+        """Whether the file has a key, without saying that the key itself is one with a value."""
+        return name in self._values
+
+    def named_sections(self, name: str) -> Iterator[tuple[str, Section]]:
+        """The mappings inside of a mapping whose keys are anybody's words."""
+        inner = self.section(name, leaf=True)
+        for each, placed in inner._values.items():
+            if placed.value is None:
+                self.wrong(placed, "keys and values")
+            yield each, Section(self.page, placed, f"{self.dotted(name)}.*", self.asked)
+
     def section(self, name: str, *, leaf: bool = False) -> Section:
         """A mapping inside; an empty one where there is none."""
         self._know(name, leaf=leaf)
         placed = self._values.get(name, Placed(None, self.place))
-        return Section(self.page, placed, self._dotted(name), self.asked)
+        return Section(self.page, placed, self.dotted(name), self.asked)
 
     def sections(self, name: str) -> Iterator[Section]:
         """A list of mappings."""
         for each in self._list(name, leaf=False):
             if each.value is None:
                 self.wrong(each, "keys and values")
-            yield Section(self.page, each, f"{self._dotted(name)}[]", self.asked)
+            yield Section(self.page, each, f"{self.dotted(name)}[]", self.asked)
+
+    def dotted(self, name: str) -> str:
+        """A key of this section as the whole file calls it."""
+        return f"{self.name}.{name}" if self.name else name
 
     def place_of(self, name: str) -> Place:
         """Where the value of a key stands, or would stand."""
@@ -174,10 +209,15 @@ class Section:
     def _know(self, name: str, *, leaf: bool = True) -> None:
         self._known.append(name)
         if leaf:
-            self.asked.add(self._dotted(name))
+            self.asked.add(self.dotted(name))
 
-    def _dotted(self, name: str) -> str:
-        return f"{self.name}.{name}" if self.name else name
+
+def _plain(placed: Placed) -> Any:
+    if isinstance(placed.value, dict):
+        return {name: _plain(each) for name, each in placed.value.items()}
+    if isinstance(placed.value, list):
+        return [_plain(each) for each in placed.value]
+    return None if isinstance(placed.value, Unset) else placed.value
 
 
 def _is_file_mode(value: object) -> bool:

@@ -1,18 +1,22 @@
 """What a file of settings may say that nobody named: a local store and options, nothing that reaches out.
 
 Whoever clones a folder has not read its `perdure.yaml`. It must not send their threads to a server, tell anybody of
-their questions, read their environment, switch approvals off, or open a database elsewhere on their machine.
+their questions, read their environment, switch approvals off, run its modules, or open a database elsewhere on their
+machine. The same holds for the `.env` of a folder.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Set
 from enum import Enum
 
-from perdure.app.config.places import Page, Place, Placed
+from perdure.app.config.environment import is_env_file
+from perdure.app.config.keys import BY_NAME
+from perdure.app.config.places import Page, Place
+from perdure.app.config.settings import WRONG, Settings
 from perdure.app.opening import parse
+from perdure.core.errors import InvalidInputError
 
 
 class Trust(Enum):
@@ -20,43 +24,44 @@ class Trust(Enum):
 
     NAMED = "named"  # by --config, from_config or `perdure config trust`: everything
     DISCOVERED = "discovered"  # in the working folder: a local store and options
+    LOOKED_AT = "looked_at"  # the same, where only the store is used: what else it says is not read at all
 
 
-DISCOVERED_KEYS = frozenset({
-    *("storage.sessions", *(f"storage.sessions.{name}" for name in (
-        "url", "backend", "path", "namespace", "migrate", "durability", "max_pending", "lease_ttl", "user_id_type",
-    ))),
-    *(f"storage.checkpoint.{name}" for name in (
-        "enabled", "strategy", "interval", "after_tools", "before_llm", "every",
-    )),
-    *(f"storage.checkpoint.recovery.{name}" for name in ("auto_resume", "auto_resume_hitl", "timeout")),
-    *(f"human_in_the_loop.{name}" for name in (
-        "enabled", "require_approval_for", "approval_timeout_seconds", "auto_reject_on_timeout",
-    )),
-})  # fmt: skip
 _LOCAL = ("memory", "file", "sqlite")
-_ADDRESS_KEYS = tuple(f"storage.sessions{each}" for each in (".url", ".dsn", ".path", ".backend", ""))
+# What a command uses that only looks at a store. Other settings of a file that nobody trusted do not matter to it.
+STORE_KEYS = frozenset(name for name in BY_NAME if "." not in name and name not in ("webhooks", "prices"))
 
 
-def check_discovered(page: Page, tree: Placed, known: Set[str], url: str, folder: str) -> None:
-    """Add a problem for everything that a file may say only when somebody named it.
-
-    `known` are the keys that are read at all (a key nobody knows is another mistake), `url` is the address that the
-    file amounts to, `folder` the one that relative addresses start from.
-    """
-    places = dict(_leaves(tree))
-    for key, place in places.items():
-        if key not in DISCOVERED_KEYS and _is_known(key, known):
-            page.problem(place, f"{key} {needs_trust(page.path)}")
-    reason = address_refusal(url, folder)
+def check_discovered(page: Page, settings: Settings, default: str, trust: Trust) -> Settings:
+    """Add a problem for everything that a file may say only when somebody named it; return what is used of it."""
+    used = {name: each for name, each in settings.items() if trust is Trust.DISCOVERED or name in STORE_KEYS}
+    for name, each in used.items():
+        if not BY_NAME[name].harmless:
+            each.problem(f"{each.name} {needs_trust(page.path)}")
+        elif each.value is WRONG and each.place in (page.later or {}):
+            each.problem((page.later or {})[each.place])
+    store = used.get("store")
+    url = default if store is None else store.value
+    reason = None if url is WRONG else address_refusal(url, page.folder or os.getcwd())
     if reason is not None:
-        place = next((places[key] for key in _ADDRESS_KEYS if key in places), Place(1, 1))
-        page.problem(place, f"storage.sessions {reason}: it {needs_trust(page.path)}")
+        place, name = (Place(1, 1), default_name(settings)) if store is None else (store.place, store.name)
+        page.problem(place, f"{name} {reason}: it {needs_trust(page.path)}")
+    return used if trust is Trust.LOOKED_AT else settings
+
+
+def default_name(settings: Settings) -> str:
+    """What the missing address is called: in the words of the file, as far as it has any."""
+    written = [each.name for each in settings.values()]
+    hector = not written or any(name.startswith(("storage.", "human_in_the_loop.")) for name in written)
+    return "storage.sessions" if hector else "store"
 
 
 def needs_trust(path: str) -> str:
     """Why something is refused, and what to do about it."""
     shown = shlex.quote(path)
+    if is_env_file(path):
+        advice = f"set it in your environment, or run `perdure config trust {shown}`"
+        return f"is not taken from a file that nobody named; read the file, then {advice}"
     return (
         "is not taken from a file that nobody named; read the file, then name it with --config "
         f"{shown}, or run `perdure config trust {shown}`"
@@ -68,7 +73,10 @@ def address_refusal(url: str, folder: str) -> str | None:
 
     Symbolic links are followed: one in a cloned folder leads to whatever its author likes.
     """
-    address = parse(url)
+    try:
+        address = parse(url)
+    except InvalidInputError:
+        return None  # told where every address is checked
     if address.scheme not in _LOCAL:
         return f"names a server ({address.scheme})"
     if address.scheme == "memory":
@@ -78,17 +86,3 @@ def address_refusal(url: str, folder: str) -> str | None:
     inside = os.path.realpath(folder)
     target = os.path.realpath(os.path.join(inside, address.path))
     return None if os.path.commonpath([inside, target]) == inside else "leads out of the folder by a symbolic link"
-
-
-def _leaves(placed: Placed, name: str = "") -> Iterator[tuple[str, Place]]:
-    """The keys of a file, dotted, each with the place of its value; a list is one key."""
-    for key, value in placed.value.items() if isinstance(placed.value, dict) else ():
-        dotted = f"{name}.{key}" if name else key
-        if isinstance(value.value, dict):
-            yield from _leaves(value, dotted)
-        else:
-            yield dotted, value.place
-
-
-def _is_known(key: str, known: Set[str]) -> bool:
-    return any(each == key or each.startswith(f"{key}[].") for each in known)
