@@ -13,8 +13,7 @@ CRASHES ?= 100
 LOSSES ?= 2000
 FAULTS ?= 3000
 INTERRUPTS ?= 600
-DAMAGES ?= 1500
-INTERRUPTS ?= 600
+DAMAGES ?= 3000
 STEPS ?= 50000
 LIVES ?= 20000
 
@@ -89,9 +88,8 @@ else
 	PERDURE_POWER_LOSSES=$(LOSSES) $(BIN)/pytest --timeout 3600 tests/storage/test_file_power_loss.py
 	PERDURE_FLIPS=$(LOSSES) $(BIN)/pytest --timeout 3600 tests/faults/test_flips.py
 	$(BIN)/python -m tests.faults.damage_campaign --faults $(FAULTS)
-	PERDURE_INTERRUPT_SECONDS=$(INTERRUPTS) $(BIN)/pytest --timeout 3600 tests/faults/test_interrupts.py
 	PERDURE_DAMAGES=$(DAMAGES) $(BIN)/pytest --timeout 3600 tests/faults/test_damages.py
-	PERDURE_INTERRUPT_SECONDS=$(INTERRUPTS) $(BIN)/pytest --timeout 3600 tests/faults/test_interrupts.py tests/faults/test_interrupts_of_databases.py
+	PERDURE_INTERRUPT_SECONDS=$(INTERRUPTS) $(BIN)/pytest --timeout 9000 tests/faults/test_interrupts.py
 endif
 
 chaos: $(VENV)/.ready ## workers killed and frozen, PostgreSQL crashed: THREADS=60 STEPS=20 WORKERS=6 TTL=2; DSN=… for your own database

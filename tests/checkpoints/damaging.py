@@ -76,6 +76,10 @@ class Hands:
         self._run(f'DELETE FROM {self._prefix}thread WHERE "row" = ?', number)
         return number
 
+    def forget_name(self, number: int) -> None:
+        """Remove what the catalog says of the thread with this row."""
+        self._run(f"DELETE FROM {self._prefix}catalog WHERE thread = ?", number)
+
     def forget_uses(self) -> None:
         self._run(f"DELETE FROM {self._prefix}blob_use")
 

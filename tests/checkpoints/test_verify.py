@@ -240,9 +240,12 @@ async def test_entries_that_no_directory_line_leads_to_are_told(backend: str, tm
     async with telling(backend, tmp_path) as (store, hands):
         assert isinstance(hands, Hands)
         number = hands.forget_line("branch")
+        assert told(await store.verify()) == [("branch", "directory line")]
+        hands.forget_name(number)
         report = await store.verify()
-        said = f"(no thread): directory has no line for row {number}; entries there: 1"
-        assert [str(each) for each in report.damaged] == [said]
+        where = f"(no thread): directory has no line for row {number}"
+        left = ["checkpoints there: 1", "entries there: 1"]
+        assert [str(each) for each in report.damaged] == [f"{where}; {each}" for each in left]
         assert (report.damaged[0].derived, (await store.verify(user="alice")).damaged) == (False, [])
         done = await store.repair()
         assert (done.ok, done.left) == (False, report.damaged)

@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 def _spoil(folder: Path, *statements: str) -> None:
     with closing(sqlite3.connect(folder / "agents.db")) as connection, connection:
         for statement in statements:
-            assert connection.execute(statement).rowcount == 1
+            assert connection.execute(statement).rowcount
 
 
 def test_an_intact_store_is_said_to_be_so(folder: Path) -> None:
@@ -62,8 +62,13 @@ def test_each_damage_is_a_line_with_its_place_and_what_to_type_next(folder: Path
 
 def test_entries_without_a_directory_line_are_told_once_even_when_no_thread_is_left(folder: Path) -> None:
     """B11: and what to do about it."""
-    with closing(sqlite3.connect(folder / "agents.db")) as connection, connection:
-        connection.execute("DELETE FROM perdure_thread")
+    _spoil(folder, "DELETE FROM perdure_thread")
+    done = perdure("verify", STORE, folder=folder)
+    assert done.returncode == 1
+    assert done.stdout.startswith("4 damages: 0 threads, 0 entries, 0 checkpoints, 0 snapshots")
+    assert "  ticket of alice: directory line is gone, and the catalog still names the thread\n" in done.stdout
+    _spoil(folder, "DELETE FROM perdure_catalog")
+    _spoil(folder, "DELETE FROM perdure_checkpoint")
     done = perdure("verify", STORE, folder=folder)
     assert (done.returncode, done.stdout.splitlines()[:3]) == (1, [
         "4 damages: 0 threads, 0 entries, 0 checkpoints, 0 snapshots",

@@ -128,7 +128,8 @@ def _flip(data: bytearray, rng: random.Random) -> str:
 
 
 def _cut(data: bytearray, rng: random.Random) -> str:
-    size = rng.choice((rng.randrange(len(data)), rng.randrange(len(data) // SECTOR) * SECTOR))
+    # At least a byte is left: an empty file is a database that nobody has made yet, to SQLite too.
+    size = rng.choice((rng.randrange(1, len(data)), rng.randrange(1, len(data) // SECTOR) * SECTOR))
     del data[size:]
     return f"cut to {size} bytes"
 

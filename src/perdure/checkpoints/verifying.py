@@ -304,7 +304,7 @@ class Verifier:
         finder = Finder(ThreadKey("", "", "(no thread)"))
         try:
             for where, count in (await self._storage.strays()).items():
-                finder.add("directory", f"has no line for {where}; entries there: {count:,}")
+                finder.add("directory", f"has no line for {where} there: {count:,}")
         except _UNREADABLE as exc:
             finder.add(*told(exc))
         return Report(damaged=finder.found)

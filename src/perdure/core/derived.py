@@ -21,6 +21,7 @@ class Derived(msgspec.Struct, frozen=True, kw_only=True):
     snapshots: list[int] = []  # versions of whole states that may be dropped, in order
     beyond: list[Entry] = []  # entries after the head that the line names, which no reader sees
     records: list[Record] = []  # what stands for pruned ranges that end after it
+    is_catalogued: bool = True  # whether the storage's second record of its threads names this one
 
 
 def same_line(one: ThreadRow, other: ThreadRow) -> bool:

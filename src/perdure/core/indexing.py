@@ -193,6 +193,8 @@ def compare(finder: Finder, thread: Standing, made: Derived) -> None:
     _compare_inherited(finder, thread)
     _compare_rewinds(finder, thread, made.rewinds)
     _check_created(finder, thread)
+    if not thread.derived.is_catalogued:
+        finder.add("catalog", "does not name the thread, or another one in its place", derived=True)
     for version in thread.derived.snapshots:
         if version > made.row.head:
             reason = "is of a version that is not in the log"

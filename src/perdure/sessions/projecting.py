@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from perdure.core.conversation import MESSAGE_PATH, Said
 from perdure.core.damage_log import DamageLog
-from perdure.core.digest import digest_of
+from perdure.core.digest import GENESIS, digest_of, verify_links
 from perdure.core.entries import Entry
 from perdure.core.errors import StorageBusyError
 from perdure.core.fold import walk
@@ -99,12 +99,22 @@ class Projector:
         """The next page of a log; all of it where its past was changed."""
         if found.shape != SHAPE:
             return await self._anew(key, found)
-        page = await self._storage.entries(key, after=found.version, limit=_PAGE)
+        page = await self._linked(key, found.version)
         heard = await self._read_on(key, page, is_first=found.version == 0)
         if heard is None:
             return await self._anew(key, found)
         version = page[-1].version if page else found.row.head
         return await self._placed(key, found, version, heard)
+
+    async def _linked(self, key: ThreadKey, after: int) -> list[Entry]:
+        """The next entries, each of which follows from the one before: another kind would be passed over."""
+        start = max(after - 1, 0)
+        page = await self._storage.entries(key, after=start, limit=_PAGE + after - start)
+        if page and after:
+            verify_links(key.id, page[0].version, page[0].chain, page[1:])
+            return page[1:]
+        verify_links(key.id, 0, GENESIS, page)
+        return page
 
     async def _read_on(self, key: ThreadKey, page: Sequence[Entry], *, is_first: bool) -> list[Heard] | None:
         changes = {entry.version: await self._bodies.change(key, entry) for entry in page if entry.changes_state}

@@ -194,7 +194,10 @@ class Storage(Protocol):
         ...
 
     async def strays(self) -> dict[str, int]:
-        """Entries that no directory line leads to: how many, by where they lie. Whose they were, nobody can tell."""
+        """What no directory line leads to: how many, by where it lies and what it is. Whose it was, nobody can tell.
+
+        What belongs to a thread that `damaged` names is not among it.
+        """
         ...
 
     async def integrity(self) -> list[str]:
@@ -288,7 +291,7 @@ class Storage(Protocol):
         ...
 
     async def damaged(self) -> list[Damage]:
-        """Threads that no list has because they cannot be read, after a look at each thread's record.
+        """Threads that no list has because they cannot be read or their record was lost, after a look at each record.
 
         Everything else is answered as if they were not there; who names one of them gets its error.
         """

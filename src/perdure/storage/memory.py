@@ -51,10 +51,15 @@ from perdure.storage.shelf import Shelved
 
 
 class _Log:
-    """Everything kept for one thread."""
+    """Everything kept for one thread.
+
+    A write is made by one step, that moves the head or puts a log into the place of another: a Ctrl-C may come between
+    any two. What an interrupted one left behind the head is dropped when somebody looks at the log.
+    """
 
     def __init__(self, row: ThreadRow) -> None:
         self.row = row
+        self.is_half_written = False
         self.entries: list[Entry] = []
         self.snapshots: dict[int, Snapshot] = {}
         self.checkpoints: list[CheckpointRow] = []
@@ -62,6 +67,26 @@ class _Log:
         self.blobs: dict[bytes, int] = {}  # by digest: the first version that refers to it
         self.rewinds: list[Rewind] = []
         self.records: list[Record] = []  # of pruned ranges, bases left to the snapshots
+
+    def copy(self) -> _Log:
+        """The same in lists and dicts of its own, for changes that become visible together."""
+        log = _Log(self.row)
+        log.entries, log.checkpoints = list(self.entries), list(self.checkpoints)
+        log.rewinds, log.records = list(self.rewinds), list(self.records)
+        log.snapshots, log.keys, log.blobs = dict(self.snapshots), dict(self.keys), dict(self.blobs)
+        return log
+
+    def settled(self) -> _Log:
+        """The log without what an interrupted write left behind its head."""
+        head = self.row.head
+        if self.is_half_written:
+            del self.entries[head - self.row.parent_version :]
+            self.checkpoints = [mark for mark in self.checkpoints if mark.entry <= head]
+            self.rewinds = [rewind for rewind in self.rewinds if rewind.entry <= head]
+            self.keys = {key: version for key, version in self.keys.items() if version <= head}
+            self.blobs = {digest: version for digest, version in self.blobs.items() if version <= head}
+            self.is_half_written = False
+        return self
 
     def within(self, span: Span) -> list[Entry]:
         start = self.row.parent_version
@@ -118,8 +143,12 @@ class MemoryStorage:
             if log is not None and write.goal is not None:
                 check_there(write.key.id, write.goal, [record.gone for record in self._all_records(log)])
             after, entries = stamped(before, write)
-            log = log or self._make(before)
-            return self._commit(log, write, before, after, entries)
+            if log is not None:
+                return self._commit(log, write, before, after, entries)
+            log = _Log(before)
+            made = self._commit(log, write, before, after, entries)
+            self._show(log)
+            return made
 
     def _again(self, log: _Log, write: Write) -> Appended | None:
         first = log.keys.get(write.idem_key) if write.idem_key is not None else None
@@ -138,7 +167,8 @@ class MemoryStorage:
         return next((entry.version for entry in newer if entry.write_id == write.write_id), None)
 
     def _commit(self, log: _Log, write: Write, before: ThreadRow, after: ThreadRow, entries: list[Entry]) -> Appended:
-        log.row = after
+        log = log if write.pruning is None else log.copy()
+        log.is_half_written = True
         log.entries.extend(entries)
         if write.idem_key is not None:
             log.keys[write.idem_key] = entries[0].version
@@ -152,6 +182,10 @@ class MemoryStorage:
             log.rewinds.append(Rewind(after.head, write.back_to))
         if write.pruning is not None:
             _prune(log, before.head, write.pruning)
+        log.row = after
+        log.is_half_written = False
+        if write.pruning is not None:
+            self._logs[after.uid] = log
         return accepted(before, after, mark)
 
     def _check_current(self, log: _Log, pruning: Pruning) -> None:
@@ -162,10 +196,9 @@ class MemoryStorage:
         targets = {uid: [rewind.to for rewind in each.rewinds] for uid, each in self._logs.items()}
         return needed(log.row.uid, [each.row for each in self._logs.values()], targets)
 
-    def _make(self, row: ThreadRow) -> _Log:
-        self._by_key[row.key] = row.uid
-        log = self._logs[row.uid] = _Log(row)
-        return log
+    def _show(self, log: _Log) -> None:
+        self._logs[log.row.uid] = log
+        self._by_key[log.row.key] = log.row.uid
 
     async def keyed(self, key: ThreadKey, idem_key: str) -> Entry | None:
         with self._open():
@@ -277,9 +310,11 @@ class MemoryStorage:
             if log is None or not same_line(log.row, seen):
                 return False
             self._lines.drop(log.row)
+            log = log.copy()
             log.row = mended(log.row, made.row)
             log.checkpoints, log.rewinds, log.blobs = list(made.checkpoints), list(made.rewinds), dict(made.uses)
             log.snapshots = {at: each for at, each in log.snapshots.items() if each.base or at <= made.row.head}
+            self._logs[log.row.uid] = log
             return True
 
     async def strays(self) -> dict[str, int]:
@@ -382,7 +417,9 @@ class MemoryStorage:
             standing = self._log(target.key)
             if standing is not None:
                 return same_fork(standing.row, log.row.uid, version, target)
-            return self._make(self._forked(log, version, target)).row
+            made = _Log(self._forked(log, version, target))
+            self._show(made)
+            return made.row
 
     def _forked(self, log: _Log, version: int, target: ThreadRow) -> ThreadRow:
         last = next(self._newest_first(log, version), None)
@@ -404,11 +441,15 @@ class MemoryStorage:
         with self._open():
             log = self._log(copy.row.key)
             until = transfer.standing_until(log.row if log else None, copy)
+            if log is not None and until >= copy.row.head:
+                return log.row
             if log is None:
                 log = self._copied(copy)
-            elif until < copy.row.head:
+            else:
+                log = log.copy()
                 log.row = transfer.grown(log.row, copy)
             self._fill(log, copy, max(until, log.row.parent_version))
+            self._show(log)
             return log.row
 
     def _copied(self, copy: ThreadCopy) -> _Log:
@@ -417,10 +458,11 @@ class MemoryStorage:
         row = transfer.born(copy, free)
         if copy.inherited and not self._has_past(copy):
             for line in transfer.past(copy, row.uid, parent_is_free=row.parent_uid not in self._logs):
-                self._logs[line.uid] = _Log(line)
-                self._fill(self._logs[line.uid], copy, line.parent_version)
+                log = _Log(line)
+                self._fill(log, copy, line.parent_version)
+                self._logs[line.uid] = log
                 row = msgspec.structs.replace(row, parent_uid=line.uid)
-        return self._make(row)
+        return _Log(row)
 
     def _has_past(self, copy: ThreadCopy) -> bool:
         log = self._logs.get(copy.row.parent_uid or "")
@@ -464,7 +506,9 @@ class MemoryStorage:
             return
         children = [each.row.parent_version for each in self._logs.values() if each.row.parent_uid == uid]
         if children:
+            log = log.copy()
             _trim(log, max(children))
+            self._logs[log.row.uid] = log
         else:
             del self._logs[log.row.uid]
             self._free(log.row.parent_uid)
@@ -562,12 +606,12 @@ class MemoryStorage:
 
     def _log(self, key: ThreadKey) -> _Log | None:
         uid = self._by_key.get(key)
-        return self._logs[uid] if uid else None
+        return self._logs[uid].settled() if uid else None
 
     def _visible(self, namespace: str, user: str | None) -> Iterator[_Log]:
         for key, uid in self._by_key.items():
             if key.namespace == namespace and (user is None or key.user == user):
-                yield self._logs[uid]
+                yield self._logs[uid].settled()
 
     def _lineage(self, log: _Log) -> list[_Log]:
         found = [log]

@@ -53,12 +53,12 @@ class Shelf:
             now = self.projection(row)
             if (now.version, now.count) != (made.seen.version, made.seen.count):
                 return False
-            kept = _Kept() if made.anew else self._kept.get(row.uid) or _Kept()
-            gone = set(made.gone)
-            rows = {number: line for number, line in kept.rows.items() if number not in gone}
+            before = _Kept() if made.anew else self._kept.get(row.uid) or _Kept()
+            gone, kept = set(made.gone), _Kept()
+            rows = {number: line for number, line in before.rows.items() if number not in gone}
             kept.rows = rows | {line.number: line for line in made.rows}
             kept.version, kept.count = made.version, made.count
-            self._kept[row.uid] = kept
+            self._kept[row.uid] = kept  # in one step: a Ctrl-C before it changes nothing
             return True
 
     def drop(self, row: ThreadRow | None) -> None:

@@ -338,12 +338,26 @@ CREATE TABLE perdure_projection (
  version INTEGER NOT NULL, -- how far its log was read
  count INTEGER NOT NULL -- numbers given to messages so far
 );
+CREATE TABLE perdure_catalog (
+ name_key BLOB NOT NULL PRIMARY KEY, -- hash of (namespace, user_id, id), as in `thread`
+ thread INTEGER NOT NULL, -- the row of the thread
+ uid TEXT NOT NULL,
+ namespace TEXT NOT NULL,
+ user_id TEXT NOT NULL,
+ id TEXT NOT NULL
+) WITHOUT ROWID;
+INSERT INTO perdure_catalog ("name_key","thread","uid","namespace","user_id","id") VALUES (X'15C28863254910F0CA4CA1F984D5F47FD932BAE5CB4990E1E311C10CECE63F08',3,'35ydmwxs785npktt62f8v79cpp','','alice','large');
+INSERT INTO perdure_catalog ("name_key","thread","uid","namespace","user_id","id") VALUES (X'420250A015ABAFC5F2207C7E72307E1BA40D8383FBA433E2C8E1B14C0D1D2804',4,'35ydn0g7ar2wg2s5v6nz3c6j2h','','alice','travelled');
+INSERT INTO perdure_catalog ("name_key","thread","uid","namespace","user_id","id") VALUES (X'AF93516D8745D746C6C87D15F4F84BC98FA73CC468E3DAD431AD4321B9230CD9',1,'35yde4sqr00zahrgy1d4v6347g','','alice','conversation');
+INSERT INTO perdure_catalog ("name_key","thread","uid","namespace","user_id","id") VALUES (X'B76E473B39BAC36E740E2B7CE8F3AA7658E01EDBC5E05F4FE6BAED2AD3E76F8E',2,'35ydmve3b42gg20x7dkmpgrsss','','alice','zoo');
+INSERT INTO perdure_catalog ("name_key","thread","uid","namespace","user_id","id") VALUES (X'D5701FCC575018CB01229C197F7E0AE7AC10D033B023F51BEA7FC5A1D43169B1',5,'35ydp7v2h89t1vd77ryfk7jpat','','alice','fork');
 CREATE INDEX perdure_thread_updated ON perdure_thread (namespace, updated_minute);
 CREATE INDEX perdure_thread_user ON perdure_thread (namespace, user_id, updated_minute);
 CREATE INDEX perdure_thread_id ON perdure_thread (id, namespace, user_id);
 CREATE INDEX perdure_thread_lease ON perdure_thread (namespace, lease_until) WHERE lease_owner IS NOT NULL;
 CREATE INDEX perdure_thread_wake ON perdure_thread (namespace, quarantined_at, wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX perdure_thread_parent ON perdure_thread (parent) WHERE parent IS NOT NULL;
+CREATE INDEX perdure_catalog_id ON perdure_catalog (id, namespace, user_id);
 CREATE UNIQUE INDEX perdure_entry_key ON perdure_entry (thread, idem_key) WHERE idem_key IS NOT NULL;
 CREATE INDEX perdure_checkpoint_id ON perdure_checkpoint (id);
 CREATE INDEX perdure_checkpoint_kind ON perdure_checkpoint (thread, kind, version);

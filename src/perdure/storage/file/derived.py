@@ -107,7 +107,7 @@ def strays(logs: Logs) -> dict[str, int]:
         if _is_gone(logs, folder):
             count = known(logs.disk, join(folder, INDEX))
             if count and _is_gone(logs, folder):  # asked again: it may have been made between the two looks
-                found[relpath(folder, logs.root)] = count
+                found[f"{relpath(folder, logs.root)}; entries"] = count
     return found
 
 

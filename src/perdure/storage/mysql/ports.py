@@ -6,14 +6,19 @@ import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
+from itertools import count
 from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import Any, Protocol
+from weakref import ref
 
 from perdure.core.ports import Telemetry
 from perdure.storage.mysql.address import Address
 from perdure.storage.mysql.errors import NothingFreeError, of_connecting
 from perdure.storage.mysql.wires import Wire, connect_in_place, connect_on_loop, in_place_driver, loop_driver
 from perdure.storage.ports import pause_in_place, pause_on_loop
+
+_LOOK_SECONDS = 0.1  # after which one who waits for a connection looks again by itself
 
 Password = Callable[[], str] | Callable[[], Awaitable[str]]
 
@@ -71,6 +76,61 @@ class Idle:
         self.distrust()
 
 
+class Permit:
+    """Lets its holder have a connection, for as long as somebody has it."""
+
+    __slots__ = ("__weakref__", "number")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class Permits:
+    """So many at a time, in order of asking.
+
+    Nothing is counted that a Ctrl-C could keep from being counted back, as a semaphore would: whoever is interrupted on
+    the way drops the permit, and it is gone. Numbers, the dict and the queue change in single steps of C.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._numbers = count()
+        self._out: dict[int, ref[Permit]] = {}
+        self._returned: SimpleQueue[None] = SimpleQueue()
+
+    def take(self, seconds: float) -> Permit | None:
+        """A permit; None when there is none for so long."""
+        permit = Permit(next(self._numbers))
+        self._out[permit.number] = ref(permit)
+        if len(self._out) <= self._most:
+            return permit
+        ends = monotonic() + seconds
+        while not self._is_due(permit):
+            left = ends - monotonic()
+            if left <= 0:
+                self.give(permit)
+                return None
+            with suppress(Empty):
+                # Not for long: the permit of somebody who was interrupted is gone without a word.
+                self._returned.get(timeout=min(left, _LOOK_SECONDS))
+        return permit
+
+    def give(self, permit: Permit) -> None:
+        """Give a permit back, and wake all who wait: only the first of them is due."""
+        self._out.pop(permit.number, None)
+        for _ in range(len(self._out) - self._most + 1):
+            self._returned.put(None)
+
+    def _is_due(self, permit: Permit) -> bool:
+        earlier = 0
+        for number, held in list(self._out.items()):
+            if held() is None:
+                self._out.pop(number, None)
+            else:
+                earlier += number < permit.number
+        return earlier < self._most
+
+
 class InPlacePool:
     """Connections for callers on any thread. There is no lock around anything that waits for the server."""
 
@@ -92,22 +152,20 @@ class InPlacePool:
         self._call_timeout = call_timeout
         self._password = password or (lambda: address.password)
         self._telemetry = telemetry
-        # Not a semaphore: a Ctrl-C inside its own code could leave its lock locked, and everybody waiting for ever.
-        self._free: SimpleQueue[None] = SimpleQueue()
-        for _ in range(most):
-            self._free.put(None)
+        self._permits = Permits(most)
         self._idle = Idle()
 
     async def take(self) -> Wire:
+        permit = self._permits.take(self._patience)
+        if permit is None:
+            raise nothing_free(self._address.place, self._patience)
         try:
-            self._free.get(timeout=self._patience)
-        except Empty:
-            raise nothing_free(self._address.place, self._patience) from None
-        try:
-            return self._idle.take() or await self._connect()
+            wire = self._idle.take() or await self._connect()
         except BaseException:
-            self._free.put(None)
+            self._permits.give(permit)
             raise
+        wire.permit = permit
+        return wire
 
     async def _connect(self) -> Wire:
         self._telemetry.count("perdure.mysql.connections")
@@ -115,8 +173,10 @@ class InPlacePool:
         return await connect_in_place(self._driver, self._address, self._password(), *limits)
 
     def give(self, wire: Wire) -> None:
+        permit, wire.permit = wire.permit, None
         self._idle.give(wire)
-        self._free.put(None)
+        if permit is not None:
+            self._permits.give(permit)
 
     def distrust(self) -> None:
         self._idle.distrust()

@@ -38,6 +38,7 @@ class Wire(Protocol):
 
     lost: bool  # nobody knows what it would answer next
     compounds: bool  # whether its server takes several statements as one
+    permit: Any  # what its borrower was let have it by, where that is counted
 
     async def ask(self, text: bytes) -> list[Result]:
         """Run the statements of a text and return the result of each; those after one that fails are not run.
@@ -60,6 +61,7 @@ class _Wire:
 
     def __init__(self, raw: Any, cursor: Any, place: str) -> None:
         self.lost = self.compounds = False
+        self.permit: Any = None
         self._raw = raw
         self._cursor = cursor
         self._place = place

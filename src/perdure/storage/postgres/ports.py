@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from perdure.core.errors import InvalidInputError, InvalidUrlError
 from perdure.core.extras import check_releases, missing
 from perdure.storage.ports import pause_in_place, pause_on_loop
-from perdure.storage.postgres.kept import Kept
+from perdure.storage.postgres.kept import Kept, Lent, apart
 from perdure.storage.postgres.limits import limit, unlimit
 from perdure.storage.postgres.options import CONNECTING, Options, connection_arguments
 from perdure.storage.postgres.refusals import Refusals, connections_in_place, connections_on_loop
@@ -121,6 +121,9 @@ class GivenInPlacePool:
         return None
 
     async def get(self, seconds: float) -> PsycopgWire:
+        return self._get(seconds)
+
+    def _get(self, seconds: float) -> PsycopgWire:
         connection = self._pool.getconn(min(seconds, _ATTEMPT))
         limit(connection, self._call_timeout)
         borrowed = not connection.autocommit
@@ -132,6 +135,9 @@ class GivenInPlacePool:
         return wire
 
     async def put(self, wire: PsycopgWire) -> None:
+        self._put(wire)
+
+    def _put(self, wire: PsycopgWire) -> None:
         if wire.borrowed:
             with suppress(Exception):  # a connection that is broken goes back as it is
                 wire.connection.autocommit = False
@@ -168,6 +174,7 @@ class InPlacePool(GivenInPlacePool):
         self._closes = True
         self._closed = False
         self._kept = Kept()
+        self._lent = Lent()
 
     def at_hand(self) -> Any:
         return self._kept.take()
@@ -177,7 +184,22 @@ class InPlacePool(GivenInPlacePool):
             self._connect().close()
             self._pool.open()
         with self._kept.waiting():
-            return self._kept.take() or await super().get(seconds)
+            return self._kept.take() or apart(lambda: self._borrow(seconds), self._give_back)
+
+    def _borrow(self, seconds: float) -> PsycopgWire:
+        while (connection := self._lent.dropped()) is not None:
+            connection.close()  # nobody knows what it would answer next
+            self._pool.putconn(connection)
+        wire = self._get(seconds)
+        self._lent.add(wire)
+        return wire
+
+    async def put(self, wire: PsycopgWire) -> None:
+        apart(lambda: self._give_back(wire))
+
+    def _give_back(self, wire: PsycopgWire) -> None:
+        self._lent.remove(wire)
+        self._put(wire)
 
     def keep(self, wire: PsycopgWire) -> Any:
         return wire if self._closed else self._kept.keep(wire)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perdure.core.digest import GENESIS, follows
+from perdure.core.digest import GENESIS, follows, verify_links
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.errors import MISSING, EntryDamagedError, StorageDamagedError
 from perdure.core.forks import needed
@@ -31,6 +31,7 @@ from perdure.storage.sql.transactions import Transaction
 PAGE = 200  # rows fetched at a time while a filter that only core knows thins them out
 _NEAR = 8  # … at first: what is looked for by its kind is most often among the newest
 _TOGETHER = 16  # most writes have fewer entries
+LOST = "is gone, and the catalog still names the thread"  # of a row
 EVERYTHING = (0, (1 << 63) - 1)
 
 History = list[tuple[StoredThread, Span]]  # whose versions it is made of, the nearest first
@@ -42,8 +43,7 @@ async def thread(tx: Transaction, key: ThreadKey, *, lock: bool = False) -> Stor
     rows = await tx.rows(tx.sql.THREAD_LOCKED if lock else tx.sql.THREAD, (name,))
     if rows:
         return await opened(tx, key, rows[0])
-    if tx.sql.dialect.doubts_indexes:
-        await _check_absent(tx, key, name)
+    await _check_absent(tx, key, name)
     return None
 
 
@@ -53,8 +53,7 @@ async def row(tx: Transaction, key: ThreadKey) -> StoredThread | None:
     rows = await tx.rows(tx.sql.THREAD_ALONE, (name,))
     if rows:
         return _of_key(thread_of(rows[0]), key)
-    if tx.sql.dialect.doubts_indexes:
-        await _check_absent(tx, key, name)
+    await _check_absent(tx, key, name)
     return None
 
 
@@ -82,12 +81,24 @@ async def _with_its_log(tx: Transaction, row: Row) -> StoredThread:
 
 
 async def _check_absent(tx: Transaction, key: ThreadKey, name: bytes) -> None:
-    """A thread that one index knows and another does not is damaged, not absent: nobody must start it afresh."""
+    """Raise where a thread that was not found left a trace: it is damaged, not absent, and nobody must start it afresh.
+
+    The catalog names threads whose row was lost. Of a file, one index may know the row and another may not.
+    """
+    if await tx.rows(tx.sql.LOST_THREAD, (name,)):
+        raise lost(key.id)
+    if not tx.sql.dialect.doubts_indexes:
+        return
     known = await tx.rows(tx.sql.INDEXED_THREAD, (name,)) or await tx.rows(
         tx.sql.NAMED_THREAD, (key.namespace, key.user, key.id)
     )
     if known:
         raise StorageDamagedError(f"the directory line of thread {key.id!r}", "its indexes do not agree")
+
+
+def lost(thread_id: str) -> StorageDamagedError:
+    """What is said of a thread whose row is gone while the catalog has it."""
+    return StorageDamagedError(f"the directory line of thread {thread_id!r}", f"it {LOST}")
 
 
 async def lineage(tx: Transaction, stored: StoredThread | None, *, lock: bool = False) -> list[StoredThread]:
@@ -248,38 +259,51 @@ async def entries(
     if stored is None:
         return []
     history = await pieces(tx, stored, stored.row.head)
-    if limit is None:
-        await check_head(tx, stored, history)
-    return await entries_of(tx, history, after, limit, kinds)
-
-
-async def check_head(tx: Transaction, stored: StoredThread, history: History) -> None:
-    """Raise unless the newest entry is the one that the row names: a damaged row would make a whole list shorter.
-
-    Only where pages have no checksums: a question to a server costs more than it is worth.
-    """
-    row = stored.row
-    for owner, span in history[:1] if tx.sql.dialect.doubts_indexes and row.head > row.parent_version else ():
-        for chain, _ in await tx.rows(tx.sql.LAST_CHAIN, (owner.place(span.high),)):
-            if chain != row.head_digest:
-                raise EntryDamagedError(row.key.id, row.head, "is not the newest: the row has another head digest")
+    return await entries_of(tx, history, after, limit, kinds, is_linked=kinds is not None)
 
 
 async def entries_of(
-    tx: Transaction, history: History, after: int, limit: int | None, kinds: Sequence[EntryKind] | None
+    tx: Transaction,
+    history: History,
+    after: int,
+    limit: int | None,
+    kinds: Sequence[EntryKind] | None,
+    *,
+    is_linked: bool,
 ) -> list[Entry]:
-    """The entries of a history after a version."""
+    """The entries of a history after a version, to its end unless there is a limit.
+
+    With `is_linked` each has to follow from the one before: one whose kind was changed would be left out unnoticed.
+    The newest has to be the one that the row names: a damaged row would make a whole list shorter.
+    """
     found: list[Entry] = []
+    start = after - 1 if is_linked and after else after  # the first one has to follow from the one before it
+    last, chain = start, None if start else GENESIS
     for owner, span in reversed(history):
-        low = max(span.low, after)
+        low = max(span.low, start)
         while low < span.high and (limit is None or len(found) < limit):
             # Not more at a time: of many rows PostgreSQL sorts all there are instead of following its index.
             page = PAGE if limit is None or kinds is not None else min(PAGE, limit - len(found))
             rows = await tx.rows(tx.sql.ENTRIES, (owner.place(low), owner.place(span.high), page))
             _check_whole(owner.row.key, rows, range(low + 1, min(low + page, span.high) + 1))
+            read = list(map(entry_of, rows))
+            if is_linked and chain is None:
+                verify_links(owner.row.key.id, read[0].version, read[0].chain, read[1:])
+            elif is_linked and chain is not None:
+                verify_links(owner.row.key.id, low, chain, read)
             low += len(rows)
-            found += [entry_of(row) for row in rows if kinds is None or row[1] in kinds]
+            last, chain = low, read[-1].chain
+            found += [entry for entry in read if entry.version > after and (kinds is None or entry.kind in kinds)]
+    if limit is None:
+        _check_head(history, last, chain)
     return found[:limit]
+
+
+def _check_head(history: History, last: int, chain: bytes | None) -> None:
+    """Raise where the last entry that was read is the head, and another one than the row names."""
+    row = history[0][0].row
+    if last == row.head and chain not in (None, row.head_digest):
+        raise EntryDamagedError(row.key.id, row.head, "is not the newest: the row has another head digest")
 
 
 def _check_whole(key: ThreadKey, rows: list[Row], versions: range) -> None:
@@ -315,7 +339,8 @@ async def headers(
             _check_whole(owner.row.key, rows, range(high, max(high - most, span.low), -1))
             page = max(limit, min(page * 4, PAGE))
             high -= len(rows)
-            found += [entry_of(row) for row in rows if kinds is None or row[1] in kinds]
+            read = map(entry_of, rows)  # also those of other kinds: one whose kind was changed must not be passed over
+            found += [entry for entry in read if kinds is None or entry.kind in kinds]
     return found[:limit]
 
 

@@ -24,7 +24,7 @@ from perdure.storage.sql.rows import (
 )
 from perdure.storage.sql.statements import CHECKPOINT_COLUMNS
 from perdure.storage.sql.transactions import Transaction
-from perdure.storage.sql.writing import move
+from perdure.storage.sql.writing import catalog, move
 
 
 async def derived(tx: Transaction, key: ThreadKey) -> Derived | None:
@@ -43,7 +43,13 @@ async def derived(tx: Transaction, key: ThreadKey) -> Derived | None:
         snapshots=[version for (version,) in await tx.rows(tx.sql.DERIVED, bounds)],
         beyond=[entry_of(row) for row in await tx.rows(tx.sql.ENTRIES, (*beyond, MAX_LIMIT))],
         records=await _records(tx, stored, beyond),
+        is_catalogued=await _is_catalogued(tx, stored),
     )
+
+
+async def _is_catalogued(tx: Transaction, stored: StoredThread) -> bool:
+    named = await tx.rows(tx.sql.CATALOGUED, (bytes.fromhex(stored.row.key.digest()),))
+    return [tuple(row) for row in named] == [(stored.number, stored.row.uid)]
 
 
 async def _records(tx: Transaction, stored: StoredThread, bounds: tuple[int, int]) -> list[Record]:
@@ -60,6 +66,7 @@ async def reindex(tx: Transaction, seen: ThreadRow, made: Derived) -> bool:
         return False
     standing = StoredThread(stored.number, mended(stored.row, made.row))
     await move(tx, standing, patch=False)
+    await catalog(tx, standing)
     await _forget(tx, standing)
     rows = (checkpoint_values(stored.number, stored.place(mark.entry), mark) for mark in made.checkpoints)
     if made.checkpoints:

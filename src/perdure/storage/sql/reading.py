@@ -18,10 +18,11 @@ from perdure.core.writes import Sizes
 from perdure.storage.sql.dialect import EVERYBODY, NOBODY, ONE
 from perdure.storage.sql.history import (
     EVERYTHING,
+    LOST,
     PAGE,
     History,
-    check_head,
     entries_of,
+    lost,
     onwards,
     pieces,
     records_of,
@@ -55,10 +56,9 @@ async def log(
     if stored is None:
         return None
     history = await pieces(tx, stored, stored.row.head)
-    await check_head(tx, stored, history)
     seams = await seams_of(tx, history)
     marks = await checkpoints(tx, key, CheckpointQuery(limit=MAX_LIMIT)) if with_checkpoints else []
-    entries = await entries_of(tx, history, after, None, None if seams.rewinds else kinds)
+    entries = await entries_of(tx, history, after, None, None if seams.rewinds else kinds, is_linked=True)
     _check_rewinds(key, entries, seams)
     return WholeLog(
         row=stored.row,
@@ -186,6 +186,8 @@ async def find(tx: Transaction, namespace: str, thread_id: str) -> list[ThreadRo
     found = [each.row for each in sound_threads(rows)]
     if rows and not found:
         thread_of(rows[0])  # it is damaged, not absent
+    if not rows and await tx.rows(tx.sql.LOST_BY_ID, (namespace, thread_id)):
+        raise lost(thread_id)
     return sorted(found, key=lambda row: row.key.user)
 
 
@@ -195,9 +197,14 @@ async def namespaces(tx: Transaction) -> list[str]:
 
 
 async def damaged(tx: Transaction) -> list[Damage]:
-    """The damaged of the contract: lines of the directory that do not decode."""
-    rows = await tx.rows(tx.sql.ALL_THREADS, ())
-    return [found for row in rows if (found := _damage(row)) is not None]
+    """The damaged of the contract: lines of the directory that do not decode, and threads that have none."""
+    unreadable = [found for row in await tx.rows(tx.sql.ALL_THREADS) if (found := _damage(row)) is not None]
+    return [*unreadable, *(_lost(row) for row in await tx.rows(tx.sql.LOST_THREADS))]
+
+
+def _lost(row: Row) -> Damage:
+    namespace, user, thread_id = (str(part) for part in row[2:5])
+    return Damage(thread_id=thread_id, user=user, namespace=namespace, place="directory line", reason=LOST)
 
 
 def _damage(row: Row) -> Damage | None:
@@ -213,7 +220,9 @@ def _damage(row: Row) -> Damage | None:
 
 async def strays(tx: Transaction) -> dict[str, int]:
     """The strays of the contract."""
-    return {f"row {number}": count for number, count in await tx.rows(tx.sql.STRAYS)}
+    known = {number for number, *_ in await tx.rows(tx.sql.LOST_THREADS)}  # `damaged` names them
+    found = [(number, name, count) for name, number, count in await tx.rows(tx.sql.STRAYS) if number not in known]
+    return {f"row {number}; {name}": count for number, name, count in sorted(found)}
 
 
 async def threads(tx: Transaction, query: ThreadQuery) -> list[ThreadRow]:

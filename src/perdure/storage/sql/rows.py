@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import msgspec
 
-from perdure.core.checkpoint import CheckpointMark, CheckpointRow
+from perdure.core.checkpoint import CheckpointMark, CheckpointRow, metadata_in
 from perdure.core.digest import GENESIS
 from perdure.core.entries import Entry, EntryKind
-from perdure.core.errors import StorageDamagedError
+from perdure.core.errors import StorageDamagedError, ValueDamagedError, ValueTooLargeError
 from perdure.core.identity import ThreadKey, identity_digest
 from perdure.core.messages import MessageRow, Tally
 from perdure.core.pruning import Record
@@ -175,9 +175,13 @@ def thread_of(row: Row) -> StoredThread:
 
 def _metadata(key: ThreadKey, text: str) -> bytes:
     try:
-        return from_json(text.encode())
+        metadata = from_json(text.encode())
+        metadata_in(metadata)  # one row that cannot be shown would keep everybody's list from being shown
     except CannotRead as exc:
         raise StorageDamagedError(f"the row of thread {key.id!r}", f"its metadata {exc}") from exc
+    except (ValueDamagedError, ValueTooLargeError) as exc:
+        raise StorageDamagedError(f"the row of thread {key.id!r}", f"its metadata cannot be read ({exc})") from exc
+    return metadata
 
 
 def tags_text(tags: tuple[str, ...]) -> str:

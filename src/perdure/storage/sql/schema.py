@@ -159,6 +159,18 @@ CREATE TABLE {t}projection (
 ){table}
 """
 
+# A second record of which threads there are: a thread whose own row was lost would look as if it never was there.
+_CATALOG = """
+CREATE TABLE {t}catalog (
+  name_key         {hash} NOT NULL PRIMARY KEY, -- hash of (namespace, user_id, id), as in `thread`
+  thread           {int} NOT NULL,             -- the row of the thread
+  uid              {uid} NOT NULL,
+  namespace        {id} NOT NULL,
+  user_id          {user},
+  id               {id} NOT NULL
+){rowless}{table}
+"""
+
 
 class Index(msgspec.Struct, frozen=True):
     """An index; where a database has no partial ones, it holds all rows."""
@@ -177,6 +189,7 @@ _INDEXES = (
     # Quarantined threads are left out by the index: a sweep would pass over them one by one.
     Index("thread_wake", "thread (namespace, quarantined_at, wake_at)", "wake_at IS NOT NULL"),
     Index("thread_parent", "thread (parent)", "parent IS NOT NULL"),
+    Index("catalog_id", "catalog ({ids})"),
     Index("entry_key", "entry ({thread_of_entry}, idem_key)", "idem_key IS NOT NULL", unique=True),
     Index("checkpoint_id", "checkpoint (id)"),
     Index("checkpoint_kind", "checkpoint (thread, kind, version)"),
@@ -205,7 +218,7 @@ def _word_index(dialect: Dialect) -> list[str]:
 
 _TABLES = (
     *(_META, _THREAD, _ENTRY, _SNAPSHOT, _CHECKPOINT, _BLOB, _BLOB_USE, _REWIND, _COMPOSED),
-    *(_MESSAGE, _PROJECTION),
+    *(_MESSAGE, _PROJECTION, _CATALOG),
 )
 STEPS: tuple[SchemaStep, ...] = (
     SchemaStep(
@@ -219,7 +232,7 @@ STEPS: tuple[SchemaStep, ...] = (
 
 TABLES = (
     *("meta", "thread", "entry", "snapshot", "checkpoint", "blob", "blob_use", "rewind", "composed"),
-    *("message", "projection"),
+    *("message", "projection", "catalog"),
 )
 
 

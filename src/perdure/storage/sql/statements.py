@@ -16,6 +16,14 @@ CHECKPOINT_COLUMNS = (
 )
 COMPOSED_COLUMNS = ("row", "low", "chain", "digest", "payload")
 _CHANGES_STATE = "kind IN ('state.saved', 'state.updated', 'thread.rewound')"
+_OF_A_THREAD = (  # tables whose rows belong to a thread, what a row of them is, and the number of the thread's row
+    ("entry", "entries", '"row" >> 32'),
+    ("snapshot", "snapshots", '"row" >> 32'),
+    ("composed", "pruned ranges", '"row" >> 32'),
+    ("rewind", "rewinds", '"row" >> 32'),
+    ("checkpoint", "checkpoints", "thread"),
+    ("projection", "indexes of messages", "thread"),
+)
 _CHECKPOINT_FILTERS = {
     "id": " AND c.id = ?",
     "kind": " AND c.kind = ?",
@@ -42,6 +50,7 @@ class Statements:
             f"t.id, {dialect.user_read.replace('user_id', 't.user_id')}"
         )
         self._threads()
+        self._catalog()
         self._entries()
         self._snapshots()
         self._pruning()
@@ -73,7 +82,8 @@ WHERE namespace = ? AND user_id = ? AND id = ? AND name_key IS NOT NULL"""
 
         # The namespaces that have threads.
         self.ALL_THREADS = f"SELECT {self.thread_columns} FROM {thread} WHERE name_key IS NOT NULL"
-        self.NAMESPACES = f"SELECT DISTINCT namespace FROM {thread} WHERE name_key IS NOT NULL"
+        self.NAMESPACES = f"""SELECT DISTINCT namespace FROM {thread} WHERE name_key IS NOT NULL
+UNION SELECT DISTINCT namespace FROM {self.dialect.table("catalog")}"""
 
         # The directory line of a thread by uid, also of one that only forks can see.
         self.THREAD_BY_UID = f"SELECT {begun} FROM {thread} WHERE uid = ?"
@@ -104,6 +114,25 @@ WHERE "row" = ?"""
 SET name = ?, agent = ?, tags = ?, status = ?, epoch = ?, lease_owner = ?, lease_until = ?, wake_at = ?, attempts = ?,
   metadata = ?, quarantined_at = ?, origin = ?, origin_version = ?
 WHERE "row" = ?"""
+
+    def _catalog(self) -> None:
+        """The second record of which threads there are, written when one is made or deleted and never by a save."""
+        thread, catalog, user = self.dialect.table("thread"), self.dialect.table("catalog"), self.dialect.user_read
+        # One statement sees one moment: of two, a thread that is made or deleted in between would look lost.
+        lost = f"NOT EXISTS (SELECT 1 FROM {thread} t WHERE t.name_key = c.name_key)"
+        self.CATALOG_THREAD = self.dialect.upsert(
+            "catalog",
+            "name_key, thread, uid, namespace, user_id, id",
+            "name_key",
+            {"thread": "{new}", "uid": "{new}"},
+        ).replace("?, ?, ?, ?, ?, ?", f"?, ?, ?, ?, {self.dialect.user_bound}, ?")
+        self.UNCATALOG_THREAD = f"DELETE FROM {catalog} WHERE name_key = ?"
+        self.CATALOGUED = f"SELECT thread, uid FROM {catalog} WHERE name_key = ?"
+
+        # A thread whose row was lost; those of one id, whoever owned them; all.
+        self.LOST_THREAD = f"SELECT thread, uid FROM {catalog} c WHERE c.name_key = ? AND {lost}"
+        self.LOST_BY_ID = f"SELECT thread, uid FROM {catalog} c WHERE c.namespace = ? AND c.id = ? AND {lost}"
+        self.LOST_THREADS = f"SELECT c.thread, c.uid, c.namespace, {user}, c.id FROM {catalog} c WHERE {lost}"
 
     @cache  # noqa: B019
     def due(self, by_lease: str = "", by_timer: str = "") -> str:
@@ -170,10 +199,13 @@ WHERE "row" > ? AND "row" <= ? AND at <= ? ORDER BY "row" DESC LIMIT ?"""
         self.LAST_STATE = f"""SELECT "row" & 4294967295 FROM {entry}
 WHERE "row" > ? AND "row" <= ? AND {_CHANGES_STATE} ORDER BY "row" DESC LIMIT 1"""
 
-        # Entries whose thread has no line, by the number of its row.
-        self.STRAYS = f"""SELECT e."row" >> 32, count(*) FROM {entry} e
-WHERE NOT EXISTS (SELECT 1 FROM {self.dialect.table("thread")} t WHERE t."row" = e."row" >> 32)
-GROUP BY e."row" >> 32"""
+        # What belongs to a thread that has no row, by the number of the row and by table.
+        self.STRAYS = " UNION ALL ".join(
+            f"""SELECT '{name}', e.{number}, count(*) FROM {self.dialect.table(table)} e
+WHERE NOT EXISTS (SELECT 1 FROM {self.dialect.table("thread")} t WHERE t."row" = e.{number})
+GROUP BY e.{number}"""
+            for table, name, number in _OF_A_THREAD
+        )
 
     @cache  # noqa: B019
     def under(self, *, ends: bool) -> str:

@@ -14,7 +14,7 @@ from perdure.storage.sql.pruning import put_record
 from perdure.storage.sql.rows import StoredThread, checkpoint_values, entry_values, thread_of
 from perdure.storage.sql.statements import CHECKPOINT_COLUMNS, ENTRY_COLUMNS
 from perdure.storage.sql.transactions import Transaction
-from perdure.storage.sql.writing import keep_blob, make_thread, move
+from perdure.storage.sql.writing import hide, keep_blob, make_thread, move
 
 
 async def put_thread(tx: Transaction, copy: ThreadCopy) -> ThreadRow:
@@ -46,7 +46,7 @@ async def _make(tx: Transaction, copy: ThreadCopy, row: ThreadRow) -> StoredThre
 
 async def _make_past(tx: Transaction, line: ThreadRow, copy: ThreadCopy) -> None:
     stored = StoredThread(await make_thread(tx, line, _first_chain(copy, line)), line)
-    await tx.run(tx.sql.HIDE_THREAD, (stored.number,))
+    await hide(tx, stored)  # before the thread itself is made, which has the same name
     await _fill(tx, stored, copy, line.parent_version)
 
 

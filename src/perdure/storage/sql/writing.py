@@ -8,7 +8,7 @@ import msgspec
 
 from perdure.core.checkpoint import CheckpointRow
 from perdure.core.entries import Entry
-from perdure.core.errors import NotFoundError
+from perdure.core.errors import NotFoundError, StorageDamagedError
 from perdure.core.forks import same_fork
 from perdure.core.identity import ThreadKey
 from perdure.core.quarantine import with_standing_of
@@ -111,11 +111,26 @@ async def _retried(tx: Transaction, stored: StoredThread, write: Write) -> int |
 
 
 async def make_thread(tx: Transaction, row: ThreadRow, first_chain: bytes, write: Write | None = None) -> int:
-    """Insert a thread's line, and return the number of its row."""
+    """Insert a thread's line, name it in the catalog, and return the number of its row."""
     if write is not None and await tx.rows(tx.sql.THREAD_BY_UID, (row.uid,)):
         raise deleted(write)
     await tx.run(tx.sql.INSERT_THREAD, (*thread_values(row, first_chain), *tx.sql.dialect.moment(row.updated)))
-    return (await tx.rows(tx.sql.THREAD_ROW, (row.uid,)))[0][0]
+    number = (await tx.rows(tx.sql.THREAD_ROW, (row.uid,)))[0][0]
+    await catalog(tx, StoredThread(number, row))
+    return number
+
+
+async def catalog(tx: Transaction, stored: StoredThread) -> None:
+    """Name a thread in the catalog, the second record of which threads there are."""
+    key = stored.row.key
+    values = (bytes.fromhex(key.digest()), stored.number, stored.row.uid, key.namespace, key.user, key.id)
+    await tx.run(tx.sql.CATALOG_THREAD, values)
+
+
+async def hide(tx: Transaction, stored: StoredThread) -> None:
+    """Let nobody but forks see a thread."""
+    await tx.run(tx.sql.UNCATALOG_THREAD, (bytes.fromhex(stored.row.key.digest()),))
+    await tx.run(tx.sql.HIDE_THREAD, (stored.number,))
 
 
 async def _store(
@@ -226,10 +241,16 @@ async def _check_there(tx: Transaction, key: ThreadKey, version: int, place: int
 
 async def delete(tx: Transaction, key: ThreadKey) -> str | None:
     """The delete of the contract: the uid of the thread that was deleted, if there was one."""
-    stored = await thread(tx, key, lock=True)
+    try:
+        stored = await thread(tx, key, lock=True)
+    except StorageDamagedError:
+        uid = await _delete_lost(tx, key)
+        if uid is None:
+            raise
+        return uid
     if stored is None:
         return None
-    await tx.run(tx.sql.HIDE_THREAD, (stored.number,))
+    await hide(tx, stored)
     await forget(tx, stored.number)
     # Locked from the child up: two deletions that free the same parent wait for each other, and the last one sees it.
     for each in await lineage(tx, stored, lock=True):
@@ -238,20 +259,39 @@ async def delete(tx: Transaction, key: ThreadKey) -> str | None:
     return stored.row.uid
 
 
+async def _delete_lost(tx: Transaction, key: ThreadKey) -> str | None:
+    """Drop what is left of a thread whose row is gone, and return its uid; None when it is not.
+
+    What its forks need stays: they can be read again once the row is put back.
+    """
+    name = bytes.fromhex(key.digest())
+    for number, uid in await tx.rows(tx.sql.LOST_THREAD, (name,)):
+        await tx.run(tx.sql.UNCATALOG_THREAD, (name,))
+        await forget(tx, number)
+        await _drop(tx, number, (await tx.rows(tx.sql.NEEDED_BY_FORKS, (uid,)))[0][0])
+        return uid
+    return None
+
+
 async def _freed(tx: Transaction, stored: StoredThread) -> bool:
     """Drop of a hidden thread what no fork needs; True when that was everything."""
     if not (await tx.rows(tx.sql.IS_HIDDEN, (stored.number,)))[0][0]:
         return False
     needed = (await tx.rows(tx.sql.NEEDED_BY_FORKS, (stored.row.uid,)))[0][0]
-    keep = -1 if needed is None else needed
-    bounds = (stored.place(keep), (stored.number + 1) * VERSIONS)
-    sql = tx.sql
-    for statement in (sql.DROP_ENTRIES, sql.DROP_SNAPSHOTS, sql.DROP_CHECKPOINTS, sql.DROP_REWINDS, sql.DROP_RECORDS):
-        await tx.run(statement, bounds)
-    await tx.run(tx.sql.DROP_BLOB_USES, (stored.number, keep))
+    await _drop(tx, stored.number, needed)
     if needed is None:
         await tx.run(tx.sql.DROP_THREAD, (stored.number,))
     return needed is None
+
+
+async def _drop(tx: Transaction, number: int, needed: int | None) -> None:
+    """Drop what belongs to a thread after the last version that forks need; None: they need nothing."""
+    keep = -1 if needed is None else needed
+    bounds = (number * VERSIONS + keep, (number + 1) * VERSIONS)
+    sql = tx.sql
+    for statement in (sql.DROP_ENTRIES, sql.DROP_SNAPSHOTS, sql.DROP_CHECKPOINTS, sql.DROP_REWINDS, sql.DROP_RECORDS):
+        await tx.run(statement, bounds)
+    await tx.run(tx.sql.DROP_BLOB_USES, (number, keep))
 
 
 async def sweep_blobs(tx: Transaction, now: int) -> int:
