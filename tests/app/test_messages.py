@@ -94,16 +94,17 @@ async def test_metadata_is_compared_exactly(thread: Any) -> None:
     assert await thread.message_lines(metadata={"other": None}) == []
 
 
-async def test_times_are_from_and_up_to_and_naive_ones_are_utc(thread: Any) -> None:
+async def test_times_are_from_and_up_to_and_naive_ones_are_refused(thread: Any) -> None:
     at = START + MINUTE
     elsewhere = at.astimezone(timezone(timedelta(hours=5)))
-    for since in (at, at.replace(tzinfo=None), elsewhere):
+    for since in (at, elsewhere):
         assert numbers(await thread.message_lines(since=since)) == [2, 3, 4, 5]
         assert numbers(await thread.message_lines(until=since)) == [1]
     assert numbers(await thread.message_lines(since=at, until=at + 2 * MINUTE)) == [2, 3]
-    assert numbers(await thread.message_lines(since=datetime.min, until=datetime.max.replace(tzinfo=UTC))) == [
-        1, 2, 3, 4, 5,
-    ]  # fmt: skip
+    always = {"since": datetime.min.replace(tzinfo=UTC), "until": datetime.max.replace(tzinfo=UTC)}
+    assert numbers(await thread.message_lines(**always)) == [1, 2, 3, 4, 5]
+    with pytest.raises(InvalidInputError, match="time zone"):
+        await thread.message_lines(since=at.replace(tzinfo=None))
 
 
 BAD: list[tuple[str, Any]] = [
