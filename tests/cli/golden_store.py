@@ -234,6 +234,8 @@ _WORDS = (
     (r"key [0-9a-f]{8,}", "key ID"), (r"\b[0-9a-f]{64}\b", "SHA"), (r"\b[0-9a-f]{16}\b", "ID"),
     (r"[\d.,]+ (?:bytes|B|kB|MB)\b", "SIZE"), (r'("{1,2}\w*(?:bytes|size|share|disk|sizes)\w*"{1,2}: ?)[\d.]+', r"\1N"),
     (r"[\d.]+%", "SHARE"),
+    (r"(Python|SQLite) \d+\.\d+\.\d+", r"\1 VERSION"),
+    (r"opens in \d+ ms", "opens in MS"),
     (r"\b[0-9a-hjkmnp-tv-z]{26}\b", "UID"),
     (r"pdk_[0-9a-f]+", "KEY"),
     (r"incarnation [0-9a-f]+", "incarnation ID"),
