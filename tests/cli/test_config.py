@@ -97,7 +97,7 @@ def test_every_command_on_a_store_finds_it_by_a_file(tmp_path: Path) -> None:
 
 def test_each_command_that_names_a_file_can_leave_the_url_out() -> None:
     helped = {name for name in COMMANDS if "--config" not in perdure(name, "--help").stdout}
-    assert helped == {"completion", "config", "demo", "init", "schema", "version"}
+    assert helped == {"completion", "demo", "init", "schema", "version"}
 
 
 def test_the_storage_is_named_once(tmp_path: Path) -> None:

@@ -171,7 +171,8 @@ def _names(argument: str, annotation: ast.expr | None) -> set[str]:
     names = set(_texts(given["name"])) if "name" in given else {_option(argument)}
     if "negative" in given:
         return names | set(_texts(given["negative"]))
-    is_flag = isinstance(annotation, ast.Name) and annotation.id == "bool"
+    plain = annotation.left if isinstance(annotation, ast.BinOp) else annotation  # bool, or bool | None
+    is_flag = isinstance(plain, ast.Name) and plain.id == "bool"
     return names | ({f"--no-{argument.replace('_', '-')}"} if is_flag else set())
 
 
