@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.parts import clients, points, reads, search, sizes, start, updates, whole
+from benchmarks.parts import clients, command_line, points, reads, search, sizes, start, updates, whole
 from benchmarks.scale import Bench
 
 PARTS: dict[str, Callable[[Bench], None]] = {
@@ -19,6 +19,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "clients": clients.run,
     "search": search.run,
     "start": start.run,
+    "command_line": command_line.run,
 }
 
 NOTES = (

@@ -155,7 +155,7 @@ async def test_no_command_takes_its_name(kind: str, tmp_path: Path) -> None:
     for command in commands:
         for name in stored:
             done = perdure(*command, "--namespace", name, folder=tmp_path)
-            assert done.returncode == 1, (command, done.stdout, done.stderr)
+            assert done.returncode == 5, (command, done.stdout, done.stderr)
             assert "holds a control character" in done.stderr, (command, done.stderr)
             assert SECRET not in done.stdout + done.stderr
     assert not (tmp_path / "t.perdure").exists()

@@ -23,6 +23,26 @@ from typing import Any
 PATIENCE = 60.0
 
 
+def errors(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """The lines about what went wrong, without those about what to type next."""
+    return [line for line in done.stderr.splitlines() if not line.startswith("next: ")]
+
+
+def check_refused(done: subprocess.CompletedProcess[str], said: str) -> None:
+    """Nothing on standard output, one line about what is wrong, and the exit code that goes with it."""
+    code = (
+        8
+        if "the first line does not begin" in done.stderr
+        else 3
+        if "does not exist" in done.stderr
+        else 7
+        if "there is no database yet" in done.stderr
+        else 5
+    )
+    assert (done.returncode, done.stdout, len(errors(done))) == (code, "", 1)
+    assert said in done.stderr
+
+
 class Forks:
     """The process that forks, as its caller sees it."""
 

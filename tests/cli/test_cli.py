@@ -41,7 +41,7 @@ def test_help_names_every_command(arguments: list[str]) -> None:
     done = perdure(*arguments)
     assert (done.returncode, done.stderr) == (0, "")
     for name, command in COMMANDS.items():
-        assert f"  {name:<9} {command.summary}" in done.stdout
+        assert f"  {name:<16}  {command.summary}" in done.stdout
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
@@ -72,9 +72,9 @@ def test_an_unknown_command_is_one_line_with_exit_code_2() -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_bad_address_is_one_line_with_exit_code_1() -> None:
+def test_a_bad_address_is_one_line_with_exit_code_5() -> None:
     done = perdure("schema", "sqlight:///x.db")
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (5, "")
     assert done.stderr == (
         "error: storage address 'sqlight:///x.db': unknown scheme 'sqlight', did you mean 'sqlite'?; "
         "use memory://, file:./folder, sqlite:///name.db, postgresql://host/database or mysql://host/database\n"
@@ -111,7 +111,9 @@ ON_A_STORAGE = (
     ["compare", "t", "u"],
     ["export", "t", "x"], ["copy", "memory://"], ["runs"], ["why", "t"], ["pauses"], ["cancel", "t"],
     ["signal", "t", "go"], ["decide", "pau_x.y", "--deny", "--by", "ann"], ["resume", "t", "--handlers", "json"],
-    ["worker", "--handlers", "json"],
+    ["worker", "json"], ["threads"], ["show", "t"], ["state", "t"], ["messages", "t"], ["history", "t"], ["tree", "t"],
+    ["top"], ["fork", "t", "--to", "u"], ["rewind", "t@1"], ["redo", "t"], ["tag", "t"], ["delete", "t"],
+    ["rerun", "t", "--handlers", "json"], ["start", "h", "t"], ["approve", "pau_x.y"], ["answer", "pau_x.y", "1"],
 )  # fmt: skip
 
 
@@ -122,7 +124,7 @@ def test_a_database_that_is_not_there_is_said_to_be_absent_with_what_was_meant(
     with Perdure.open(f"sqlite:///{tmp_path}/agents.db") as store:
         store.thread("t").save({"n": 1})
     done = perdure(command[0], "sqlite:///agent.db", *command[1:], folder=tmp_path)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (7, "")
     said = "there is no database yet, did you mean 'agents.db'?; check the address"
     assert f"error: {tmp_path}/agent.db: {said}" in done.stderr
     assert not (tmp_path / "agent.db").exists()
@@ -143,5 +145,5 @@ def test_what_is_wrong_with_an_address_is_said(address: str, said: str, tmp_path
     (tmp_path / "empty.db").touch(mode=0o600)
     names = {"here": str(tmp_path).lstrip("/"), "folder": str(tmp_path)}
     done = perdure("verify", address.format(**names), folder=tmp_path)
-    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert (done.returncode, len(done.stderr.splitlines())) == (7, 1)
     assert said.format(**names) in done.stderr

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from perdure.sync import Perdure
+from tests.cli.forked import check_refused
 from tests.cli.test_cli import perdure
 
 STORE = "sqlite:///agents.db"
@@ -99,8 +100,7 @@ def test_programs_get_json(folder: Path) -> None:
 )
 def test_an_error_is_one_line(folder: Path, arguments: list[str], said: str) -> None:
     done = perdure("compare", STORE, *arguments, folder=folder)
-    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
-    assert said in done.stderr
+    check_refused(done, said)
 
 
 def test_one_point_alone_is_wrong_usage(folder: Path) -> None:

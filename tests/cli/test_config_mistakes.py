@@ -82,9 +82,9 @@ MISTAKES = [
     Mistake("none.yaml:", "No such file", "", ("config", "check", "none.yaml")),
     Mistake("perdure.yaml:", "it is a perdure.yaml already", "store: memory://", ("config", "migrate", "perdure.yaml")),
     Mistake("perdure.yaml:1:8:", "perdure config trust perdure.yaml", f"store: {DSN}", ("doctor",)),
-    Mistake("agent.py", "name another folder", "x", ("init", "."), "agent.py", 1),
+    Mistake("agent.py", "name another folder", "x", ("init", "."), "agent.py", 5),
     Mistake("there is no database yet", "next:", "", ("doctor", "sqlite:///none.db"), "other", 7),
-    Mistake("", "try: perdure --help", "", ("config", "chek", "x"), "other", 2),
+    Mistake("", "next: perdure ", "", ("config", "chek", "x"), "other", 2),
 ]  # fmt: skip
 
 

@@ -84,12 +84,15 @@ def test_threads_can_be_chosen(folder: Path) -> None:
 
 def test_a_chosen_thread_that_is_not_there_is_an_error(folder: Path) -> None:
     done = copy(folder, "sqlite:///agents.db", "file:./place", "--thread", "nope")
-    assert (done.returncode, done.stderr) == (1, "error: thread 'nope' does not exist\n")
+    assert (done.returncode, done.stderr) == (
+        3,
+        "error: thread 'nope' does not exist\nnext: perdure threads sqlite:///agents.db\n",
+    )
 
 
 def test_a_source_that_is_not_there_is_not_made(folder: Path) -> None:
     done = copy(folder, "sqlite:///typo.db", "file:./place")
-    assert done.returncode == 1
+    assert done.returncode == 7
     assert "there is no database yet" in done.stderr
     assert not (folder / "typo.db").exists()
 
@@ -115,7 +118,7 @@ def test_to_a_schema_of_postgresql_and_back_without_showing_a_password(folder: P
     assert done.stdout.startswith(f"sqlite:///agents.db → postgresql://127.0.0.1:{server.port}/{name}\n")
     back = copy(folder, address, "sqlite:///back.db", "--source-schema", "agents")
     wrong = copy(folder, address.replace(name, "nobody", 1), "sqlite:///x.db")
-    assert (back.returncode, wrong.returncode) == (0, 1)
+    assert (back.returncode, wrong.returncode) == (0, 7)
     for shown in (done, back, wrong):
         assert "s3cret" not in shown.stdout + shown.stderr
     with Perdure.open(f"sqlite:///{folder}/back.db") as store, Perdure.open(url, schema="agents") as there:

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -14,10 +15,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from perdure.cli.spans import ago, span, until
+from perdure.cli.durations import ago, span, until
 from perdure.core.ports import Clock
 from perdure.sync import Perdure
 from perdure.testing.clock import ManualClock
+from tests.cli.forked import errors
 from tests.cli.test_cli import perdure
 
 STORE = "sqlite:///agents.db"
@@ -131,31 +133,31 @@ def test_programs_are_told_everything_about_a_question(tmp_path: Path) -> None:
 def test_each_kind_of_answer_is_given_by_options(tmp_path: Path, name: str, given: list[str], answer: Any) -> None:
     pause = paused(tmp_path, name)
     done = perdure("decide", STORE, pause, "--approve", "--by", "ann", *given, folder=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith(f"; without one: perdure resume {STORE} {name} --handlers MODULE\n")
+    assert (done.returncode, done.stderr) == (0, f"next: perdure resume {STORE} {name} --handlers MODULE\n")
     assert outcome(tmp_path, name) == [True, "ann", {}, answer]
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "said"),
+    ("code", "name", "given", "said"),
     [
         (
+            5,
             "choice",
             ["--by", "ann", "--choice", "mars"],
             "was not decided: answer must be one of 'eu', 'us', not 'mars'",
         ),
-        ("choice", ["--by", "eve", "--choice", "eu"], "error: eve may not decide about pause "),
-        ("text", ["--by", "ann"], "was not decided: answer must be a text, not None"),
-        ("form", ["--by", "ann", "--answer", '{"region": 1}'], "was not decided: answer.region: 1 is not one of"),
-        ("text", ["--by", "ann", "--text", "x", "--version", "1"], "is version 3, you saw 1; look at it again"),
+        (1, "choice", ["--by", "eve", "--choice", "eu"], "error: eve may not decide about pause "),
+        (5, "text", ["--by", "ann"], "was not decided: answer must be a text, not None"),
+        (5, "form", ["--by", "ann", "--answer", '{"region": 1}'], "was not decided: answer.region: 1 is not one of"),
+        (4, "text", ["--by", "ann", "--text", "x", "--version", "1"], "is version 3, you saw 1; look at it again"),
     ],
 )
 def test_a_wrong_answer_or_person_is_one_line_and_it_stays_open(
-    tmp_path: Path, name: str, given: list[str], said: str
+    tmp_path: Path, code: int, name: str, given: list[str], said: str
 ) -> None:
     pause = paused(tmp_path, name)
     done = perdure("decide", STORE, pause, "--approve", *given, folder=tmp_path)
-    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert (done.returncode, done.stdout, len(errors(done))) == (code, "", 1)
     assert said in done.stderr
     with opened(tmp_path) as store:
         assert [each.id for each in store.pauses()] == [pause]
@@ -241,17 +243,15 @@ def test_there_is_one_answer(tmp_path: Path) -> None:
 
 def test_runs_and_why_say_what_to_type_after_a_decision(tmp_path: Path) -> None:
     pause = paused(tmp_path, "plain")
-    listed = perdure("runs", STORE, folder=tmp_path).stdout.splitlines()
-    assert listed[-1] == f"input_required     waits for a person: perdure pauses {STORE}"
-    perdure("decide", STORE, pause, "--approve", "--by", "ann", folder=tmp_path)
-    _, line, advice = perdure("runs", STORE, folder=tmp_path).stdout.splitlines()
-    resume = f"perdure resume {STORE} {{}} --handlers MODULE"
-    assert (line.split()[0], advice) == (
-        "decided",
-        f"decided            was answered; without a worker: {resume.format('THREAD')}",
-    )
+    assert perdure("runs", STORE, folder=tmp_path).stderr == f"next: perdure why {STORE} plain\n"
+    hints = perdure("why", STORE, "plain", folder=tmp_path).stderr.splitlines()
+    assert hints == [f"next: perdure {word} {STORE} {pause[:12]}" for word in ("approve", "deny")]
+    decided = perdure(*shlex.split(hints[0])[2:], "--by", "ann", folder=tmp_path)  # as it is pasted
+    resume = f"perdure resume {STORE} plain --handlers MODULE"
+    assert decided.stderr == f"next: {resume}\n"
+    assert perdure("runs", STORE, folder=tmp_path).stdout.splitlines()[1].split()[0] == "decided"
     why = json.loads(perdure("why", STORE, "plain", "-o", "json", folder=tmp_path).stdout)
-    assert why["next"][0] == resume.format("plain")
+    assert why["next"][0] == resume
 
 
 def test_a_block_goes_on_when_it_is_entered_again(tmp_path: Path) -> None:
@@ -260,9 +260,9 @@ def test_a_block_goes_on_when_it_is_entered_again(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         (pause,) = store.pauses()
     done = perdure("decide", STORE, pause.id, "--approve", "--by", "ann", folder=tmp_path)
-    assert done.stdout.endswith("\nthe run goes on when its block is entered again\n")
-    why = perdure("why", STORE, "t", folder=tmp_path).stdout
-    assert "  next: enter the block again: thread.run() of t\n" in why
+    assert done.stderr == "the run goes on when its block is entered again\n"
+    why = perdure("why", STORE, "t", folder=tmp_path).stderr
+    assert "resume" not in why
 
 
 def test_spans_are_said_in_their_largest_unit() -> None:

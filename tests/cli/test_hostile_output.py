@@ -52,7 +52,6 @@ def fill(url: str) -> None:
 def _runs(store: Perdure) -> None:
     def fails(run: Any) -> None:
         run.tool(NAME, lambda **args: ATTACK, note=ATTACK, **{"iban" + ATTACK: ATTACK})
-        run.model(lambda messages, model: {"usage": {"input_tokens": 1}}, [ATTACK], model=NAME)
         run.step(NAME, _fail)
 
     def asks(run: Any) -> Any:
@@ -77,6 +76,8 @@ def commands(url: str, pause: str) -> dict[str, list[list[str]]]:
     fails, asks = f"fails{NAME}", f"asks{NAME}"
     theirs = f"imported {asks}"
     return {
+        "answer": [["answer", url, pause, NAME, "--by", ATTACK], ["answer", url, ATTACK, "x"]],
+        "approve": [["approve", url, ATTACK, "--by", ATTACK], ["approve", url, pause, "--by", ATTACK, "--args", "{"]],
         "cancel": [["cancel", url, NAME], ["cancel", url, fails, "--reason", ATTACK]],
         "compact": [["compact", url]],
         "compare": [["compare", url, NAME, fails], ["compare", url, f"{NAME}@-1", f"{NAME}@-2"],
@@ -86,18 +87,30 @@ def commands(url: str, pause: str) -> dict[str, list[list[str]]]:
         "decide": [["decide", url, pause, "--approve", "--by", ATTACK], ["decide", url, ATTACK, "--deny", "--by", "x"],
                    ["decide", url, pause],
                    ["decide", url, pause, "--approve", "--by", NAME, "--args", EDITED, "--choice", NAME]],
+        "completion": [["completion", ATTACK]],
+        "delete": [["delete", url, NAME, "--dry-run"], ["delete", url, NAME], ["delete", url, "no" + NAME, "--yes"]],
+        "deny": [["deny", url, ATTACK, "--by", ATTACK], ["deny", url, pause, "--by", ATTACK, "--text", ATTACK]],
         "demo": [["demo", "--vs", ATTACK]],
         "export": [["export", url, NAME, file], ["export", url, "nobody" + NAME, file]],
         "export langgraph": [["export", "langgraph", NAME, "--from", url, "--to", file]],
         "forget": [["forget", url, NAME, "--dry-run"], ["forget", url, NAME],
                    ["forget", url, "nobody" + NAME, "--yes"]],
+        "views": [["views", url], ["views", url, "--drop"], ["views", url, "--namespace", NAMESPACE]],
+        "fork": [["fork", url, NAME, "--to", f"fork{NAME}"], ["fork", url, NAME, "--to", NAME],
+                 ["fork", url, NAME, "--to", "f2", "--set", ATTACK]],
+        "history": [["history", url, NAME], ["history", url, asks], ["history", url, NAME, "--kind", NAME]],
         "import": [["import", "sqlite:///in.db", file, "--user", NAME], ["import", url, file],
                    ["import", url, "no" + file, "--to", NAME, "--user", NAME]],
         "import langgraph": [["import", "langgraph", file, "--into", url, "--types", ATTACK]],
         "key": [["key", "list", url], ["key", "remove", url, NAME], ["key", ATTACK, url]],
+        "messages": [["messages", url, NAME], ["messages", url, "nobody" + NAME]],
         "pauses": [["pauses", url], ["pauses", url, asks], ["pauses", url, "--namespace", NAMESPACE]],
         "prune": [["prune", url, "--last", "1", "--dry-run"], ["prune", url, "--kind", ATTACK],
                   ["prune", url, "--kind", f"{NAME}=last:1"]],
+        "redo": [["redo", url, NAME], ["redo", url, fails]],
+        "rerun": [["rerun", url, fails, "--handlers", "handlers"], ["rerun", url, NAME, "--handlers", "broken"]],
+        "rewind": [["rewind", url, f"{NAME}@-2", "--dry-run"], ["rewind", url, f"{NAME}@-2", "--yes", "--note", ATTACK],
+                   ["rewind", url, NAME]],
         "repair": [["repair", url], ["repair", url, NAME]],
         "restored": [["restored", url, "--by", NAME]],
         "resume": [["resume", url, fails, "--handlers", "handlers"], ["resume", url, fails, "--handlers", ATTACK],
@@ -106,22 +119,31 @@ def commands(url: str, pause: str) -> dict[str, list[list[str]]]:
         "schema": [["schema", url], ["schema", "sqlite" + ATTACK]],
         "signal": [["signal", url, asks, NAME, "1"], ["signal", url, asks, NAME, ATTACK]],
         "sizes": [["sizes", url], ["sizes", url, NAME], ["sizes", url, "nobody" + NAME]],
+        "show": [["show", url, NAME], ["show", url, fails], ["show", url, asks], ["show", url, theirs]],
+        "start": [["start", url, NAME, NAME, "--input", ATTACK], ["start", url, NAME, f"new {NAME}"]],
+        "state": [["state", url, NAME], ["state", url, f"{NAME}@-2"], ["state", url, NAME, "--path", ATTACK]],
+        "tag": [["tag", url, NAME], ["tag", url, NAME, NAME], ["tag", url, NAME, ATTACK, "--remove"]],
+        "threads": [["threads", url], ["threads", url, "--search", NAME], ["threads", url, "--namespace", NAMESPACE]],
         "timeline": [["timeline", url, NAME], ["timeline", url, fails], ["timeline", url, asks]],
+        "top": [["top", url, "--once"], ["top", url, "--namespace", NAMESPACE, "--once"]],
+        "tree": [["tree", url, NAME], ["tree", url, ATTACK]],
         "trust": [["trust", url, f"imported {fails}", "--dry-run"], ["trust", url, theirs],
                   ["trust", url, theirs, "--by", NAME, "--yes"], ["trust", url, "--file", file, "--dry-run"],
                   ["trust", url, "--file", "exported", "--yes"]],
+        "init": [["init", file], ["init", "hostile.yaml"]],
+        "doctor": [["doctor", url], ["doctor", ATTACK]],
         "usage": [["usage", url], ["usage", url, "--by", "agent"], ["usage", url, "--by", "thread", "--price", ATTACK]],
         "verify": [["verify", url], ["verify", url, NAME, "--restore"]],
         "version": [["version"]],
-        "views": [["views", url], ["views", url, "--drop"], ["views", url, "--namespace", NAMESPACE]],
         "why": [["why", url, fails], ["why", url, asks], ["why", url, NAME], ["why", url, f"imported {fails}"],
                 ["why", url, asks, "--namespace", NAMESPACE]],
         "worker": [["worker", url, "--handlers", "broken"], ["worker", "--config", file, "--handlers", "json"]],
     }  # fmt: skip
 
 
-_JSON = {"cancel", "compact", "compare", "config", "decide", "export", "forget", "import", "pauses", "prune", "repair",
-         "resume", "runs", "sizes", "timeline", "trust", "usage", "verify", "views", "why"}  # fmt: skip
+_JSON = {"answer", "cancel", "compact", "compare", "config", "decide", "delete", "export", "forget", "fork", "history",
+         "import", "messages", "pauses", "prune", "repair", "resume", "rewind", "runs", "show", "sizes", "state", "tag",
+         "threads", "timeline", "top", "tree", "trust", "verify", "views", "why"}  # fmt: skip
 
 
 def faults(shown: Shown) -> list[str]:
@@ -154,23 +176,16 @@ def test_no_command_prints_what_a_terminal_obeys_or_nobody_sees(hostile: str, tm
     assert set(every) == set(COMMANDS | OF_TWO_WORDS)  # a new one has to be shown here too
     plain = [words for each in every.values() for words in each]
     wrong = [[*name.split(), *more] for name in every for more in ([f"--{ATTACK}"], [ATTACK] * 9)]
-    for_programs = [[*words, "-o", "json"] for name in _JSON for words in every[name]]
+    answers = [words for name in sorted(_JSON) for words in every[name]]
+    forms = ("json", "jsonl", "csv")
+    for_programs = [[*words, "-o", forms[number % 3]] for number, words in enumerate(answers)]
     shown = [*on_terminal([*plain, *wrong], tmp_path), *in_pipes(for_programs, tmp_path)]
     assert [fault for each in shown for fault in faults(each)] == []
     succeeded = {each.words[0] for each in shown if each.code == 0}
     assert succeeded >= {
-        "compact",
-        "copy",
-        "export",
-        "import",
-        "pauses",
-        "prune",
-        "runs",
-        "sizes",
-        "timeline",
-        "usage",
-        "why",
-    }
+        "compact", "copy", "export", "forget", "fork", "history", "import", "messages", "pauses", "prune", "rewind",
+        "runs", "show", "sizes", "state", "tag", "threads", "timeline", "top", "tree", "why",
+    }  # fmt: skip
     # That there was something to escape is proved by the escapes.
     assert {each.words[0] for each in shown if r"\x1b" in each.out + each.err} >= set(COMMANDS) - {"compact", "version"}
 

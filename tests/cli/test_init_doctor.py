@@ -74,11 +74,11 @@ def test_a_worker_takes_its_handlers_from_a_configuration_that_is_trusted(tmp_pa
 def test_a_file_that_is_there_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text("mine")
     done = perdure("init", ".", folder=tmp_path)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (5, "")
     assert done.stderr == "error: . has agent.py already; name another folder: perdure init NEW_FOLDER\n"
     assert [each.name for each in tmp_path.iterdir()] == ["agent.py"]
     assert (tmp_path / "agent.py").read_text() == "mine"
-    assert perdure("init", "agent.py", folder=tmp_path).returncode == 1
+    assert perdure("init", "agent.py", folder=tmp_path).returncode == 5
 
 
 def findings(folder: Path, *words: str) -> tuple[int, dict[str, str]]:

@@ -12,6 +12,7 @@ import pytest
 from perdure.cli.prune import rules
 from perdure.core.retention_policy import Rule
 from perdure.sync import Perdure
+from tests.cli.forked import check_refused
 from tests.cli.test_cli import perdure
 
 STORE = "sqlite:///agents.db"
@@ -53,8 +54,8 @@ def test_a_dry_run_says_what_would_go_and_changes_nothing(folder: Path) -> None:
 
 def test_what_is_kept_loads_as_before_and_the_rest_is_gone(folder: Path) -> None:
     before = states(folder, "alice")
-    done = perdure("prune", STORE, "--kind", "routine=last:3", folder=folder)
-    assert (done.returncode, done.stderr) == (0, "")
+    done = perdure("prune", STORE, "--kind", "routine=last:3", "--yes", folder=folder)
+    assert (done.returncode, done.stderr) == (0, f"next: perdure compact {STORE}\n")
     assert "pruned             5 points of 2 threads, " in done.stdout
     assert "kept               10 points" in done.stdout
     after = states(folder, "alice")
@@ -66,19 +67,25 @@ def test_what_is_kept_loads_as_before_and_the_rest_is_gone(folder: Path) -> None
         first = {"role": "user", "content": "0 " + "word " * 200}
         assert thread.append("messages", first, key="turn-0") == 1  # the key outlives what it stands for
         assert store.verify(restore=True).ok
-    assert "pruned             0 points" in perdure("prune", STORE, "--kind", "routine=last:3", folder=folder).stdout
+    assert (
+        "pruned             0 points"
+        in perdure("prune", STORE, "--kind", "routine=last:3", "--yes", folder=folder).stdout
+    )
 
 
 def test_one_user_can_be_pruned_alone(folder: Path) -> None:
     before = states(folder, "alice")
-    done = perdure("prune", STORE, "--last", "1", "--user", "bob", folder=folder)
+    done = perdure("prune", STORE, "--last", "1", "--user", "bob", "--yes", folder=folder)
     assert "pruned             6 points of 1 thread, " in done.stdout
     assert (len(states(folder, "bob")), states(folder, "alice")) == (1, before)
-    assert "pruned             0 points" in perdure("prune", STORE, "--last", "1", "--user", "", folder=folder).stdout
+    assert (
+        "pruned             0 points"
+        in perdure("prune", STORE, "--last", "1", "--user", "", "--yes", folder=folder).stdout
+    )
 
 
 def test_points_go_by_age_and_by_size(folder: Path) -> None:
-    done = perdure("prune", STORE, "--days", "1", folder=folder)
+    done = perdure("prune", STORE, "--days", "1", "--yes", folder=folder)
     assert "pruned             0 points" in done.stdout
     done = perdure("prune", STORE, "--bytes", "3000", "--per", "store", "--dry-run", folder=folder)
     assert "bytes up to it, keeps 3,000" in done.stdout
@@ -87,7 +94,7 @@ def test_points_go_by_age_and_by_size(folder: Path) -> None:
 def test_programs_get_json(folder: Path) -> None:
     dry = json.loads(perdure("prune", STORE, "--last", "2", "--dry-run", "-o", "json", folder=folder).stdout)
     assert (dry["dry_run"], dry["pruned"], len(dry["plan"]["dropped"])) == (True, [], 9)
-    done = json.loads(perdure("prune", STORE, "--last", "2", "-o", "json", folder=folder).stdout)
+    done = json.loads(perdure("prune", STORE, "--last", "2", "--yes", "-o", "json", folder=folder).stdout)
     assert (done["policy"], done["dry_run"]) == ("newest 2 per agent and thread; messages: keep", False)
     assert sorted((each["thread_id"], each["points"]) for each in done["pruned"]) == [("ticket", 4), ("ticket", 5)]
     assert done["bytes"] > 0
@@ -101,7 +108,8 @@ def test_compact_says_first_who_waits_and_gives_disk_back(folder: Path) -> None:
         for turn in range(200):
             thread.save({"turn": turn, "text": random.Random(turn).randbytes(3000).hex()})
     before = (folder / "agents.db").stat().st_size
-    assert "`perdure compact` gives the disk back" in perdure("prune", STORE, "--last", "1", folder=folder).stdout
+    pruned = perdure("prune", STORE, "--last", "1", "--yes", folder=folder)
+    assert pruned.stderr == f"next: perdure compact {STORE}\n"
     done = perdure("compact", STORE, folder=folder)
     assert (done.returncode, done.stderr) == (0, "")
     first, second = done.stdout.splitlines()
@@ -135,8 +143,7 @@ def test_compact_says_first_who_waits_and_gives_disk_back(folder: Path) -> None:
 )
 def test_an_error_is_one_line(folder: Path, arguments: list[str], said: str) -> None:
     done = perdure(*arguments, folder=folder)
-    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
-    assert said in done.stderr
+    check_refused(done, said)
     assert not (folder / "typo.db").exists()
 
 
@@ -155,8 +162,8 @@ def test_rules_of_kinds_are_read_from_text() -> None:
 
 def test_a_folder_of_files_is_pruned_too(folder: Path) -> None:
     perdure("copy", STORE, "file:./place", folder=folder)
-    done = perdure("prune", "file:./place", "--last", "1", folder=folder)
-    assert (done.returncode, done.stderr) == (0, "")
+    done = perdure("prune", "file:./place", "--last", "1", "--yes", folder=folder)
+    assert (done.returncode, done.stderr) == (0, "next: perdure compact file:./place\n")
     assert "only who uses that thread just then waits" in perdure("compact", "file:./place", folder=folder).stdout
     with Perdure.open(f"file:{folder}/place") as store:
         assert store.thread("ticket", user="bob").load()["done"] is True

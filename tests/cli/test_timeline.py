@@ -9,6 +9,7 @@ import pytest
 
 from perdure.sync import Perdure
 from perdure.testing import ManualClock
+from tests.cli.forked import check_refused
 from tests.cli.test_cli import perdure
 
 STORE = "sqlite:///agents.db"
@@ -91,5 +92,4 @@ def test_users_may_be_numbers(tmp_path: Path) -> None:
 )
 def test_an_error_is_one_line(folder: Path, arguments: list[str], said: str) -> None:
     done = perdure("timeline", STORE, *arguments, folder=folder)
-    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
-    assert said in done.stderr
+    check_refused(done, said)

@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
         store.decide(store.pauses()[0], approved=True, by="ann")
         store.export("job", tmp_path / "job")
     done = perdure("import", OURS, "job", "--user", "alice", folder=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, f"next: perdure trust {OURS} --file job --dry-run\n")
     assert "quarantined        1 thread: nothing runs until you trust it" in done.stdout
     return tmp_path
 
@@ -43,7 +43,7 @@ def test_it_says_what_goes_on_and_then_it_does(folder: Path) -> None:
     assert "\x1b" not in done.stdout
     done = perdure("trust", OURS, "job", folder=folder)
     assert (done.returncode, "--yes" in done.stderr) == (2, True)
-    assert "trust" in perdure("why", OURS, "job", folder=folder).stdout
+    assert "trust" in perdure("why", OURS, "job", folder=folder).stderr
     done = perdure("trust", OURS, "job", "--yes", "--by", "olga", folder=folder)
     assert "trusted            1 thread, by olga" in done.stdout
     assert "thread.trusted" in perdure("timeline", OURS, "job", folder=folder).stdout
@@ -76,7 +76,7 @@ def test_a_key_is_shared_and_then_files_are_believed(folder: Path) -> None:
     perdure("key", "remove", OURS, name, folder=folder)
     assert perdure("import", OURS, "again", "--user", "dan", "--trust", folder=folder).returncode == 1
     wrong = subprocess.run(command, input="pdk_0123", capture_output=True, text=True, cwd=folder, check=False)
-    assert (wrong.returncode, "0123" in wrong.stderr) == (1, False)
+    assert (wrong.returncode, "0123" in wrong.stderr) == (5, False)
 
 
 @pytest.mark.parametrize("words", [["import", OURS, "job"], ["trust", OURS], ["trust", OURS, "job", "--file", "job"]])

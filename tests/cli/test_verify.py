@@ -50,14 +50,14 @@ def test_each_damage_is_a_line_with_its_place_and_what_to_type_next(folder: Path
         "UPDATE perdure_thread SET head = 2 WHERE namespace = 'staging' AND id = 'what if'",
     )
     done = perdure("verify", STORE, folder=folder)
-    assert done.returncode == 1
+    assert done.returncode == 8
     assert "  ticket of alice: entry 4 fails its digest\n    → store.thread('ticket', user='alice').l" in done.stdout
     again = "perdure repair sqlite:///agents.db 'what if' --user alice --namespace staging"
     assert f"    → {again}\n" in done.stdout
     done = perdure("repair", STORE, "what if", "--user", "alice", "--namespace", "staging", folder=folder)
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "rebuilt 1, left 0 in 1 threads")
     done = perdure("repair", STORE, folder=folder)
-    assert (done.returncode, done.stdout.splitlines()[0]) == (1, "rebuilt 0, left 1 in 4 threads")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (8, "rebuilt 0, left 1 in 4 threads")
 
 
 def test_entries_without_a_directory_line_are_told_once_even_when_no_thread_is_left(folder: Path) -> None:
@@ -70,20 +70,20 @@ def test_entries_without_a_directory_line_are_told_once_even_when_no_thread_is_l
     _spoil(folder, "DELETE FROM perdure_catalog")
     _spoil(folder, "DELETE FROM perdure_checkpoint")
     done = perdure("verify", STORE, folder=folder)
-    assert (done.returncode, done.stdout.splitlines()[:3]) == (1, [
+    assert (done.returncode, done.stdout.splitlines()[:3]) == (8, [
         "4 damages: 0 threads, 0 entries, 0 checkpoints, 0 snapshots",
         "  (no thread): directory has no line for row 1; entries there: 4",
         "    → restore the storage from a backup, or copy out what can still be read: perdure copy",
     ])  # fmt: skip
     done = perdure("repair", STORE, folder=folder)
-    assert (done.returncode, done.stdout.splitlines()[0]) == (1, "rebuilt 0, left 4 in 0 threads")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (8, "rebuilt 0, left 4 in 0 threads")
 
 
 def test_programs_get_json(folder: Path) -> None:
     _spoil(folder, "DELETE FROM perdure_checkpoint WHERE row = 4294967296 + 3")
     done = perdure("verify", STORE, "-o", "json", folder=folder)
     found = json.loads(done.stdout)
-    assert (done.returncode, found["ok"], found["threads"]) == (1, False, 4)
+    assert (done.returncode, found["ok"], found["threads"]) == (8, False, 4)
     assert [(each["thread_id"], each["version"], each["derived"]) for each in found["damaged"]] == [("ticket", 3, True)]
     done = perdure("repair", STORE, "-o", "json", folder=folder)
     assert (done.returncode, json.loads(done.stdout)["left"]) == (0, [])
@@ -91,5 +91,5 @@ def test_programs_get_json(folder: Path) -> None:
 
 def test_an_unknown_thread_is_an_error(folder: Path) -> None:
     done = perdure("verify", STORE, "nobody", folder=folder)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("error: thread 'nobody' does not exist")

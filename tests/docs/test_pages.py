@@ -14,7 +14,8 @@ import pytest
 import perdure
 import perdure.errors
 import perdure.sync
-from perdure.cli.main import COMMANDS
+from perdure.cli.commands import COMMANDS, OF_TWO_WORDS
+from perdure.cli.problems import EXIT_CODES
 from perdure.core.calls import Call, Failure, Intent, Outcome
 from perdure.core.entries import EntryKind
 from perdure.core.model_calls import ModelCalled
@@ -23,6 +24,7 @@ from perdure.core.runs import Ended, Resumed, Started
 from perdure.core.zoo import NAMES
 from perdure.runtime.signals import Signal
 from perdure.runtime.streaming import Streamed
+from tests.docs.cli_reference import CLI, cli_page
 from tests.docs.pages import PAGES, ROOT, anchors, blocks, links, name_of, prose
 from tests.docs.reference import API, ERRORS, api_page, error_classes, errors_page
 from tests.docs.signatures import methods, properties
@@ -109,8 +111,11 @@ def test_every_entry_kind_is_documented_and_no_other() -> None:
 
 
 def test_every_command_is_documented_and_no_other() -> None:
-    text = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
-    assert {name.split()[0] for name in re.findall(r"^\| `perdure ([^`]+)` \|", text, re.MULTILINE)} == set(COMMANDS)
+    """`python -m tests.docs.cli_reference` writes the page: every command, option, example and exit code."""
+    text = CLI.read_text(encoding="utf-8")
+    assert text == cli_page()
+    assert set(re.findall(r"^### perdure (.+)$", text, re.MULTILINE)) == set(COMMANDS | OF_TWO_WORDS)
+    assert [int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)] == list(EXIT_CODES)
 
 
 def test_every_extension_code_is_documented_and_no_other() -> None:

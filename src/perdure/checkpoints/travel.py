@@ -155,8 +155,9 @@ class Travel:
         """Everything that happened, oldest first."""
         seams = await self._storage.seams(row.key)
         left, rewinds = seams.left(row.head), {each.entry: each.to for each in seams.rewinds}
-        marks = {mark.entry: mark for mark in await self._marks(row)}
         entries = await self._storage.entries(row.key, after=after, limit=limit)
+        last = entries[-1].version if entries else after
+        marks = {mark.entry: mark for mark in await self._marks(row, after, last)}
         found: list[TimelineItem] = []
         for entry in entries:
             if entry.version > row.head:  # the rest was read as of this row
@@ -189,8 +190,10 @@ class Travel:
                     found.append(decode_tagged(body_of(row.key.id, entry)))
         return found
 
-    async def _marks(self, row: ThreadRow) -> list[CheckpointRow]:
-        return await self._storage.checkpoints(row.key, CheckpointQuery(limit=MAX_LIMIT))
+    async def _marks(self, row: ThreadRow, after: int, last: int) -> list[CheckpointRow]:
+        """The checkpoints of a page of entries: a page of a long log must not read those of all of it."""
+        others = tuple(each for each in (Range(0, after), Range(last, max(last, row.head))) if each.low < each.high)
+        return await self._storage.checkpoints(row.key, CheckpointQuery(limit=MAX_LIMIT, left=others))
 
 
 def _item(thread_id: str, entry: Entry, mark: CheckpointRow | None, to: int | None, left: bool) -> TimelineItem:

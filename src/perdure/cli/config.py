@@ -9,8 +9,8 @@ from perdure.app.config.config import Config, Sources, read_sources
 from perdure.app.config.environment import is_env_file
 from perdure.app.config.keys import KEYS, Key
 from perdure.app.config.resolve import FILE_NAME, find_config, resolve_sources
+from perdure.cli.common_options import Output
 from perdure.cli.output import write, write_error, write_json
-from perdure.cli.parameters import Output
 from perdure.core.addresses import may_hold_password, redact_url
 from perdure.core.errors import InvalidConfigError, InvalidInputError
 from perdure.core.printable import printable
@@ -26,7 +26,7 @@ def config(
     *,
     origin: bool = False,
     to: str | None = None,
-    output: Output = "text",
+    output: Output = "table",
 ) -> int:
     """Say what a configuration means, where each setting comes from and what is wrong with it; or trust a file.
 
@@ -49,7 +49,7 @@ def config(
     try:
         return _ACTIONS[action](file, origin, to, output)
     except InvalidConfigError as exc:
-        if output == "json":
+        if output != "table":
             write_json({"problems": exc.problems})
         else:
             write_error("\n".join(map(printable, exc.problems)))
@@ -73,7 +73,7 @@ def _trust(file: str | None, origin: bool, to: str | None, output: str) -> int:
 def _told(config: Config, path: str, output: str) -> int:
     found = meaning(config)
     found["trust"] = _trust_of(path)
-    if output == "json":
+    if output != "table":
         write_json(found)
     else:
         write("\n".join(_lines(found)))
@@ -92,7 +92,7 @@ def _show(file: str | None, origin: bool, to: str | None, output: str) -> int:
     sources = read_sources(file) if file else resolve_sources()
     sources.config()  # everything that is wrong is told first
     rows = [(key.name, _value(key, sources), _origin(key, sources)) for key in KEYS]
-    if output == "json":
+    if output != "table":
         write_json({name: {"value": value, "origin": where} for name, value, where in rows})
         return 0
     width = max(len(name) for name, _, _ in rows)

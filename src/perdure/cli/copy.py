@@ -1,4 +1,4 @@
-"""`perdure copy SOURCE TARGET`: threads move to another storage, each checked after it was put there."""
+"""`perdure copy [SOURCE] TARGET`: threads move to another storage, each checked after it was put there."""
 
 from __future__ import annotations
 
@@ -10,8 +10,15 @@ from cyclopts import Parameter
 from perdure.app.copying import Choice, Copied, Outcome, copy_threads
 from perdure.app.opening import parse, plain_storage
 from perdure.app.options import UserIdType, given
-from perdure.cli.output import progress, write
-from perdure.cli.places import check_there, warn_of_exposed_files
+from perdure.cli.common_options import (
+    ANY_STORE,
+    Output,
+    StoreOptions,
+    check_exists,
+    store_address,
+    warn_of_exposed_files,
+)
+from perdure.cli.output import progress, write, write_data
 from perdure.core.addresses import display_url
 from perdure.core.identity import check_namespace
 from perdure.core.printable import printable
@@ -31,7 +38,7 @@ _SAID = {
 
 def copy(
     source: str,
-    target: str,
+    target: str | None = None,
     /,
     *,
     namespace: _Several = (),
@@ -43,6 +50,8 @@ def copy(
     source_user_id_type: UserIdType | None = None,
     target_user_id_type: UserIdType | None = None,
     target_file_mode: str | None = None,
+    at: StoreOptions = ANY_STORE,
+    output: Output = "table",
 ) -> int:
     """Copy threads from one storage to another.
 
@@ -52,7 +61,7 @@ def copy(
     Parameters
     ----------
     source
-        The address to copy from; nothing is changed there.
+        The address to copy from, where TARGET follows; nothing is changed there.
     target
         The address to copy to; it is set up if it is empty.
     namespace
@@ -74,19 +83,25 @@ def copy(
     target_file_mode
         Files: the mode of those that are made in the target, in octal digits (600).
     """
-    check_there(source)
+    if target is None:
+        source, target = store_address(at).url, source
+    check_exists(source)
     origin = _storage(source, source_schema, source_user_id_type)
     goal = _storage(target, target_schema, target_user_id_type, target_file_mode)
     choice = Choice(namespaces=tuple(map(check_namespace, namespace)), user=user, threads=thread)
     try:
         drive(origin.setup("check"))
         drive(goal.setup())
-        write(f"{printable(display_url(parse(source).url))} → {printable(display_url(parse(target).url))}", "bold")
+        if output == "table":
+            write(f"{printable(display_url(parse(source).url))} → {printable(display_url(parse(target).url))}", "bold")
         done = _with_progress(origin, goal, choice, overwrite == "yes")
     finally:
         drive(origin.close())
         drive(goal.close())
-    tell_outcomes(done, "copied")
+    if output == "table":
+        tell_outcomes(done, "copied")
+    else:
+        write_data(done, output)
     return 1 if any(each.outcome is Outcome.REFUSED for each in done) else 0
 
 
@@ -98,7 +113,7 @@ def _storage(url: str, schema: str | None, user_id_type: UserIdType | None, file
 
 
 def _with_progress(source: Storage, target: Storage, choice: Choice, overwrite: bool) -> list[Copied]:
-    with progress("threads", "text") as tell:
+    with progress("threads") as tell:
         done = copy_threads(
             source, target, choice, overwrite=overwrite, progress=lambda count, total, _: tell(count, total)
         )

@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple
 
 from perdure.app.config.resolve import StoreAddress, resolve_store
 from perdure.app.opening import Address, files_of, parse
-from perdure.cli.output import write, write_json
-from perdure.cli.parameters import Output
+from perdure.cli.common_options import Output
+from perdure.cli.output import write, write_data
 from perdure.core.addresses import display_url, redact_url
 from perdure.core.errors import MissingExtraError, PerdureError
 from perdure.core.extras import check_releases, missing
@@ -39,9 +39,7 @@ class Finding(NamedTuple):
     next: str = ""
 
 
-def doctor(
-    url: str | None = None, /, *, store: str | None = None, config: str | None = None, output: Output = "text"
-) -> int:
+def doctor(*, store: str | None = None, config: str | None = None, output: Output = "table") -> int:
     """Look at the installation, the store and the machine, and say what to do about what is wrong or slow.
 
     Nothing is changed; a probe file is written beside the store and removed. The exit code is 0 where nothing failed
@@ -49,17 +47,15 @@ def doctor(
 
     Parameters
     ----------
-    url
-        The address of the store.
     store
-        The same as the argument; without it PERDURE_STORE, .env and the nearest perdure.yaml are asked.
+        The address of the store; without it PERDURE_STORE, .env and the nearest perdure.yaml are asked.
     config
         A configuration file that names the store.
     """
-    where = resolve_store(url or store, config)
+    where = resolve_store(store, config)
     findings = list(_findings(where))
-    if output == "json":
-        write_json([each._asdict() for each in findings])
+    if output != "table":
+        write_data([each._asdict() for each in findings], output)
     else:
         for each in findings:
             write(f"{each.level:<8} {each.check:<14} {printable(each.text)}", _STYLES[each.level])
@@ -125,12 +121,12 @@ def _drivers(address: Address, options: dict[str, Any]) -> Iterator[Finding]:
 
 def _store(where: StoreAddress) -> Finding:
     """Whether the store opens, in the layout of this release, and how long that takes."""
-    from perdure.cli.places import check_there
+    from perdure.cli.common_options import check_exists
     from perdure.sync import Perdure
 
     shown = redact_url(where.url)
     try:
-        check_there(where.url)
+        check_exists(where.url)
         started = time.monotonic()
         options: dict[str, Any] = {
             name: value for name, value in where.options.items() if name not in ("retention", "webhooks")

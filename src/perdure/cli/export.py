@@ -7,9 +7,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from perdure.app.exporting import Exported, export_thread
-from perdure.cli.opened import found, opened
-from perdure.cli.output import progress, write, write_json
-from perdure.cli.parameters import ANY_SERVER, Address, Output, Owner, Server, ThreadId
+from perdure.cli.common_options import ANY_STORE, Output, Owner, StoreOptions, ThreadId, opened_storage
+from perdure.cli.lookup import find_row
+from perdure.cli.output import progress, write, write_data
 from perdure.core.printable import printable
 from perdure.core.weights import shown_bytes
 from perdure.storage.drive import drive
@@ -17,7 +17,6 @@ from perdure.storage.permissions import PRIVATE
 
 
 def export(
-    url: Address,
     thread: ThreadId,
     file: str,
     /,
@@ -26,8 +25,8 @@ def export(
     forks: bool = False,
     unsigned: Annotated[bool, Parameter(negative="")] = False,
     namespace: str = "",
-    server: Server = ANY_SERVER,
-    output: Output = "text",
+    at: StoreOptions = ANY_STORE,
+    output: Output = "table",
 ) -> None:
     """Write a thread into one file that any store can import.
 
@@ -45,15 +44,15 @@ def export(
     namespace
         The namespace of the thread.
     """
-    with opened(url, server) as storage, progress("threads", output) as tell:
-        row = found(storage, namespace, thread, user)
+    with opened_storage(at) as storage, progress("threads") as tell:
+        row = find_row(storage, namespace, thread, user)
         work = export_thread(
-            storage, row.key, file, forks=forks, sign=not unsigned, file_mode=server.options.get("file_mode", PRIVATE),
+            storage, row.key, file, forks=forks, sign=not unsigned, file_mode=at.options.get("file_mode", PRIVATE),
             progress=lambda count, total, _: tell(count, total),
         )  # fmt: skip
         done = drive(work)
-    if output == "json":
-        write_json(done)
+    if output != "table":
+        write_data(done, output)
     else:
         write(_told(done))
 

@@ -1,34 +1,37 @@
-"""`perdure forget URL USER`: everything of a user is erased, after showing what there is."""
+"""`perdure forget USER`: everything of a user is erased, after showing what there is."""
 
 from __future__ import annotations
 
-import sys
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 from perdure.app.store import parts_of
-from perdure.cli.main import UsageError
-from perdure.cli.output import Terminal, progress, write_json, write_lines
-from perdure.cli.parameters import HERE, Address, Output, Place
-from perdure.cli.stores import inner, opened_store
-from perdure.cli.values import data
+from perdure.cli.common_options import (
+    HERE,
+    DryRun,
+    Flag,
+    Output,
+    ThreadOptions,
+    Yes,
+    check_can_ask,
+    confirmed,
+    fields_of_struct,
+    inner,
+    opened_store,
+)
+from perdure.cli.output import progress, write_data, write_lines
 from perdure.core.erasure import Forgotten
 from perdure.core.retention_words import shown
 
-_Flag = Annotated[bool, Parameter(negative="")]
-
 
 def forget(
-    url: Address,
     user: str,
     /,
     *,
-    yes: _Flag = False,
-    dry_run: _Flag = False,
-    force: _Flag = False,
-    at: Place = HERE,
-    output: Output = "text",
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    force: Flag = False,
+    at: ThreadOptions = HERE,
+    output: Output = "table",
 ) -> int:
     """Erase everything of a user, after showing what there is.
 
@@ -40,42 +43,35 @@ def forget(
     ----------
     user
         Whose threads; an id that only looks alike is somebody else.
-    yes
-        Do not ask.
-    dry_run
-        Only show what there is.
     force
         Also threads that are being run: their runs stop at the next write.
     """
-    asks = not (yes or dry_run)
-    if asks and (output == "json" or not (sys.stdin.isatty() and sys.stdout.isatty())):
-        raise UsageError("nobody can be asked here: say --yes to erase, or --dry-run to only look")
-    with opened_store(url, at) as store:
+    if not (yes or dry_run):
+        check_can_ask()
+    with opened_store(at) as store:
         whose: Any = parts_of(inner(store)).users.typed(user)
         if not yes or dry_run:
-            with progress("threads", output) as tell:
+            with progress("threads") as tell:
                 found = store.forget(whose, progress=lambda done, total, _: tell(done, total))
             if dry_run or not found.threads:
                 return _answered(found, output)
             _write(found)
-            if not _is_confirmed(found):
-                return 1
-        with progress("threads", output) as tell:
+            confirmed(_question(found), yes)
+        with progress("threads") as tell:
             done = store.forget(whose, dry_run=False, force=force, progress=lambda done, total, _: tell(done, total))
     return _answered(done, output)
 
 
-def _is_confirmed(found: Forgotten) -> bool:
+def _question(found: Forgotten) -> str:
     count = len(found.threads)
-    question = f"Erase {count:,} thread{'' if count == 1 else 's'} of {shown(str(found.user))} for good? [y/N]"
-    return Terminal().ask(question).strip().lower() in ("y", "yes")
+    return f"Erase {count:,} thread{'' if count == 1 else 's'} of {shown(str(found.user))} for good?"
 
 
 def _answered(done: Forgotten, output: Output) -> int:
-    if output == "json":
-        write_json(data(done) | {"counts": done.counts, "is_complete": done.is_complete})
-    else:
+    if output == "table":
         _write(done)
+    else:
+        write_data(fields_of_struct(done) | {"counts": done.counts, "is_complete": done.is_complete}, output)
     return 0 if done.dry_run or done.is_complete else 1
 
 

@@ -6,15 +6,23 @@ import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from perdure.cli.main import UsageError
-from perdure.cli.output import progress, write_json, write_lines
-from perdure.cli.parameters import HERE, Output, Place
-from perdure.cli.places import check_there, place_of, warn_of_exposed, warn_of_exposed_files
+from perdure.cli.common_options import (
+    HERE,
+    Output,
+    ThreadOptions,
+    check_exists,
+    store_address,
+    warn_of_exposed,
+    warn_of_exposed_files,
+)
+from perdure.cli.output import progress, write_data, write_lines
+from perdure.cli.problems import UsageError
 from perdure.core.errors import InvalidInputError
 from perdure.core.printable import printable
 from perdure.core.retention_words import shown
@@ -46,8 +54,8 @@ def import_langgraph(
     max_bytes: int = 64 << 20,
     max_seconds: float = 600.0,
     user: _User = "",
-    at: Place = HERE,
-    output: Output = "text",
+    at: ThreadOptions = HERE,
+    output: Output = "table",
 ) -> int:
     """Bring threads of LangGraph's own savers into a storage.
 
@@ -59,7 +67,7 @@ def import_langgraph(
     source
         A file of the SqliteSaver, or the postgresql:// address of a PostgresSaver.
     into
-        The address of the storage; it is set up if it is empty.
+        The address of the store, instead of --store; it is set up if it is empty.
     opaque
         Whether a value of another class is kept as the bytes it was.
     max_rows
@@ -70,7 +78,7 @@ def import_langgraph(
         How long a thread may take; the next import goes on where it ended.
     """
     graphs, classes = _adapter(), [_class(each) for each in types]
-    with _saver(graphs, into, at, user, "auto") as saver, progress("checkpoints", output) as tell:
+    with _saver(graphs, _named(at, into), user, "auto") as saver, progress("checkpoints") as tell:
         done = graphs.import_from(
             source, saver, threads=thread or None, types=classes, opaque=opaque, max_rows=max_rows,
             max_bytes=max_bytes, max_seconds=max_seconds, progress=tell,
@@ -80,13 +88,13 @@ def import_langgraph(
 
 def export_langgraph(
     *threads: str,
-    from_: Annotated[str | None, Parameter(name="--from", help="The address of the storage.")] = None,
+    from_: Annotated[str | None, Parameter(name="--from", help="The address of the store, instead of --store.")] = None,
     to: Annotated[str, Parameter(help="A file for the SqliteSaver, or a postgresql:// address for the PostgresSaver.")],
     all: bool = False,
     types: _Types = (),
     user: _User = "",
-    at: Place = HERE,
-    output: Output = "text",
+    at: ThreadOptions = HERE,
+    output: Output = "table",
 ) -> int:
     """Write threads of graphs into LangGraph's own tables.
 
@@ -104,7 +112,7 @@ def export_langgraph(
         raise UsageError("name threads, or say --all")
     graphs, classes = _adapter(), [_class(each) for each in types]
     warn_of_exposed([to.removeprefix("sqlite:///")], at.options)
-    with _saver(graphs, from_, at, user, "check") as saver, progress("checkpoints", output) as tell:
+    with _saver(graphs, _named(at, from_), user, "check") as saver, progress("checkpoints") as tell:
         done = graphs.export_to(to, saver, threads=None if all else threads, types=classes, progress=tell)
     return _tell(done, output, "export")
 
@@ -115,13 +123,18 @@ def _adapter() -> Any:
 
 
 @contextmanager
-def _saver(graphs: Any, url: str | None, at: Place, user: str, migrate: str) -> Generator[Any]:
-    address, options = place_of(url, at)
+def _saver(graphs: Any, at: ThreadOptions, user: str, migrate: str) -> Generator[Any]:
+    address, options = store_address(at)
     if migrate == "check":
-        check_there(address)
+        check_exists(address)
     warn_of_exposed_files(address, options)
     with graphs.PerdureSaver.open(address, user=user, **{**options, "migrate": migrate}) as saver:
         yield saver
+
+
+def _named(at: ThreadOptions, url: str | None) -> ThreadOptions:
+    """The options with the store of --into or --from."""
+    return at if url is None else replace(at, store=url)
 
 
 def _class(named: str) -> Any:
@@ -139,11 +152,11 @@ def _class(named: str) -> Any:
     return found
 
 
-def _tell(done: Any, output: str, verb: str) -> int:
-    if output == "text":
+def _tell(done: Any, output: Output, verb: str) -> int:
+    if output == "table":
         write_lines(_lines(done, verb))
     else:
-        write_json(done)
+        write_data(done, output)
     return 1 if done.refused else 0
 
 

@@ -7,12 +7,34 @@ import importlib.util
 import inspect
 import os
 import sys
+from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
+from perdure.app.config.resolve import resolve_config
 from perdure.app.store import Perdure
-from perdure.core.errors import InvalidInputError
+from perdure.cli.common_options import StoreOptions
+from perdure.cli.problems import UsageError
+from perdure.core.errors import InvalidInputError, PerdureError
 
 _FUNCTION = "register"
+
+
+def handlers_named(typed: str | None, at: StoreOptions) -> str:
+    """The module that was typed, else worker.handlers of the configuration; raise `UsageError` without one."""
+    named = typed or resolve_config(at.config, at.store).worker.handlers
+    if not named:
+        raise UsageError("which handlers? name their module or file.py, or set worker.handlers in perdure.yaml")
+    return named
+
+
+def handlers_option(at: StoreOptions) -> dict[str, str | bool | None]:
+    """The option of a hint that names the handlers; none is needed where the configuration does."""
+    try:
+        is_named = resolve_config(at.config, at.store).worker.handlers is not None
+    except PerdureError:
+        is_named = False
+    return {} if is_named else {"--handlers": "MODULE"}
 
 
 async def register(store: Perdure, named: str) -> list[str]:
@@ -21,18 +43,27 @@ async def register(store: Perdure, named: str) -> list[str]:
     `named` is `module`, `module:function`, `file.py` or `file.py:function`; the function is `register` by default and
     is given the store. What the code of the module raises is raised.
     """
-    where, _, function = named.partition(":")
-    found = getattr(_module(where), function or _FUNCTION, None)
-    if not callable(found):
-        what = f"{where} has no function {function or _FUNCTION!r}"
-        raise InvalidInputError(f"--handlers {named}: {what}; it is given the store: def register(store): …")
-    done = found(store)
+    done = _function(named, "store")(store)
     if inspect.isawaitable(done):
         await done
     names = store._parts.running.handlers.names  # pyright: ignore[reportPrivateUsage]
     if not names:
         raise InvalidInputError(f'--handlers {named}: it registered none; add @store.handler("name") to a function')
     return names
+
+
+def register_graphs(saver: Any, named: str) -> None:
+    """Call the same function with a LangGraph saver: it tells the saver of graphs, saver.graph("name", factory)."""
+    _function(named, "saver")(saver)
+
+
+def _function(named: str, given: str) -> Callable[[Any], Any]:
+    where, _, function = named.partition(":")
+    found = getattr(_module(where), function or _FUNCTION, None)
+    if not callable(found):
+        what = f"{where} has no function {function or _FUNCTION!r}"
+        raise InvalidInputError(f"--handlers {named}: {what}; it is given the {given}: def register({given}): …")
+    return found
 
 
 def _module(where: str) -> ModuleType:

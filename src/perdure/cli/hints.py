@@ -10,19 +10,23 @@ from collections.abc import Mapping, Sequence
 from perdure.core.addresses import redact_url
 from perdure.core.printable import printable
 
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _SEQUENCE = re.compile(rb"[^\x20-\x7e]|['\\]")
 
 
-def hint(name: str, url: str | None, arguments: Sequence[str], options: Mapping[str, str | bool | None]) -> str:
-    """`perdure NAME URL ARGUMENT… --option VALUE…`; an option that is None is left out, one that is True is a flag.
+def hint(name: str, store: str | None, arguments: Sequence[str], options: Mapping[str, str | bool | None]) -> str:
+    """`perdure NAME STORE ARGUMENT… --option VALUE…`; an option that is None is left out, one that is True is a flag.
 
-    The address has `…` in the place of its user and password.
+    Without a store, that of PERDURE_STORE or of a file is meant again. An address has `…` in the place of its user and
+    password.
     """
-    given = [*([redact_url(url)] if url else []), *arguments]
     words = [word for option, value in options.items() for word in _option(option, value)]
-    # A thread may be called --help: after -- nothing is an option.
-    ordered = [*words, "--", *given] if any(each[:1] == "-" for each in given) else [*given, *words]
-    return " ".join(["perdure", name, *map(quoted, ordered)])
+    # A thread may be called --help or sqlite:///x.db: after -- nothing is an option or an address.
+    plain = not any(each[:1] == "-" or (store is None and _ADDRESS.match(each)) for each in arguments[:1]) and not any(
+        each[:1] == "-" for each in arguments
+    )
+    given = [*arguments, *words] if plain else [*words, "--", *arguments]
+    return " ".join(["perdure", name, *map(quoted, [*([redact_url(store)] if store else []), *given])])
 
 
 def quoted(word: str) -> str:

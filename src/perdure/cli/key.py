@@ -1,4 +1,4 @@
-"""`perdure key show|list|add|remove URL`: the keys that sign exports, and whose signatures are believed."""
+"""`perdure key show|list|add|remove`: the keys that sign exports, and whose signatures are believed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import sys
 from typing import Literal
 
 from perdure.app.export_keys import add_key, all_keys, own_key, remove_key
-from perdure.cli.main import UsageError
-from perdure.cli.opened import opened
-from perdure.cli.output import write_json, write_plain
-from perdure.cli.parameters import ANY_SERVER, Address, Output, Server
+from perdure.cli.common_options import ANY_STORE, Output, StoreOptions, opened_storage
+from perdure.cli.output import write_data, write_plain
+from perdure.cli.problems import UsageError
 from perdure.core.export_keys import key_id, parse_key, shown_key
 from perdure.storage.contract import Storage
 from perdure.storage.drive import drive
@@ -19,12 +18,11 @@ _LONGEST = 4096  # characters of a key that is read
 
 def key(
     action: Literal["show", "list", "add", "remove"],
-    url: Address,
     name: str | None = None,
     /,
     *,
-    server: Server = ANY_SERVER,
-    output: Output = "text",
+    at: StoreOptions = ANY_STORE,
+    output: Output = "table",
 ) -> None:
     """Show, add or remove keys that sign exports.
 
@@ -41,7 +39,7 @@ def key(
     """
     if (action == "remove") != (name is not None):
         raise UsageError("`key remove` takes the id of a key, as `key list` prints it; the other actions take none")
-    with opened(url, server) as storage:
+    with opened_storage(at) as storage:
         if action == "show":
             line, told = shown_key(drive(own_key(storage))), None
         elif action == "add":
@@ -56,10 +54,10 @@ def key(
                 "\n".join(f"{each['id']}  {each['of']}" for each in listed) or "no key yet; the first export makes one"
             )
             told = listed
-    if output == "text":
+    if output == "table":
         write_plain(line)
     else:
-        write_json({"key": line} if action == "show" else told)
+        write_data({"key": line} if action == "show" else told, output)
 
 
 def _listed(storage: Storage) -> list[dict[str, str]]:

@@ -1,5 +1,7 @@
 """Everything that the command line prints, and the only module of it that prints.
 
+Data goes to standard output, everything else (errors, warnings, hints, progress, questions) to standard error.
+
 Whatever is written here is shown without control, bidi and invisible characters (`core.printable`). A line break in a
 text for people begins a new line, so a value that was stored goes through `printable` before it is put into a line.
 """
@@ -10,8 +12,9 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from contextlib import contextmanager, suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from perdure.core.addresses import redact_words
 from perdure.core.printable import escaped, printable, printable_json
@@ -19,6 +22,9 @@ from perdure.core.printable import escaped, printable, printable_json
 if TYPE_CHECKING:
     from pathlib import Path
 
+OutputFormat = Literal["table", "json", "jsonl", "csv"]
+PROGRESS_AFTER_SECONDS = 1.0  # shorter work needs no bar
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would run instead of showing
 Progress = Callable[[int, int], None]  # how much is done, of how much
 
 
@@ -84,15 +90,35 @@ class Terminal:
         return Prompt.ask(Text(printable(words)), console=self._console, choices=list(choices))
 
     @contextmanager
-    def progress(self, what: str, *, hidden: bool = False) -> Generator[Progress]:
-        """A bar of what is done while the work goes on, on a terminal only."""
+    def progress(self, what: str) -> Generator[Progress]:
+        """A bar with an estimate, on a terminal only, once the work has taken a second."""
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
         columns = (TextColumn(what, markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Bar(*columns, console=self._console, transient=True, disable=hidden or not self.is_terminal) as bar:
-            task = bar.add_task("", total=None)
-            yield lambda done, total: bar.update(task, completed=done, total=total)
+        bar = Bar(*columns, console=self._console, transient=True, disable=not self.is_terminal)
+        task, begun = bar.add_task("", total=None), monotonic()
+
+        def update(done: int, total: int) -> None:
+            if not bar.live.is_started and monotonic() - begun >= PROGRESS_AFTER_SECONDS:
+                bar.start()
+            bar.update(task, completed=done, total=total)
+
+        try:
+            yield update
+        finally:
+            if bar.live.is_started:
+                bar.stop()
+
+    def watch(self, frames: Iterable[Iterable[tuple[str, str]]]) -> None:
+        """Show one frame of lines after the other in the same place, until there is none or Ctrl-C."""
+        from rich.live import Live
+        from rich.text import Text
+
+        with suppress(KeyboardInterrupt), Live(console=self._console, screen=True, auto_refresh=False) as live:
+            for frame in frames:
+                lines = [Text(_lines(line), style=style, no_wrap=True) for line, style in frame]
+                live.update(Text("\n").join(lines), refresh=True)
 
     def save_svg(self, path: Path, title: str, template: str) -> None:
         """Keep what was printed so far as a picture; only of an output that records."""
@@ -112,10 +138,55 @@ def write_lines(lines: Iterable[tuple[str, str]]) -> None:
 
 
 @contextmanager
-def progress(what: str, output: str) -> Generator[Progress]:
-    """A bar on a terminal, where the answer is for people."""
-    with Terminal().progress(what, hidden=output == "json") as tell:
-        yield tell
+def progress(what: str) -> Generator[Progress]:
+    """A bar on standard error while work goes on that takes longer than a second."""
+    with Terminal(stderr=True).progress(what) as update:
+        yield update
+
+
+def write_data(value: Any, output: OutputFormat) -> None:
+    """Print an answer for programs: one JSON document, one JSON line for each item, or CSV with a row for each item.
+
+    CSV cells of text are escaped as for people, and those that a spreadsheet would take for a formula begin with `'`:
+    use JSON where the exact text is needed.
+    """
+    import msgspec
+
+    if output == "json":
+        write_json(value)
+        return
+    items: list[Any] = list(value) if isinstance(value, list | tuple) else [value]
+    if output == "jsonl":
+        for each in items:
+            _print(printable_json(msgspec.json.encode(each).decode()), sys.stdout)
+        return
+    import csv
+
+    rows = [msgspec.json.decode(msgspec.json.encode(each)) for each in items]
+    rows = [row if isinstance(row, dict) else {"value": row} for row in rows]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    if columns:
+        writer.writerow([_cell(name) for name in columns])
+    for row in rows:
+        writer.writerow([_cell(row.get(name)) for name in columns])
+
+
+def _cell(value: Any) -> str:
+    import msgspec
+
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        text = printable(value)
+        return f"'{text}" if text.startswith(_FORMULA) else text
+    return printable(printable_json(msgspec.json.encode(value).decode()))
+
+
+def write_next(*commands: str) -> None:
+    """Print commands to type next on standard error; each works when it is pasted."""
+    for each in commands:
+        write_error(f"next: {each}")
 
 
 def write_plain(text: str) -> None:
@@ -129,6 +200,13 @@ def write_json(value: Any, *, stderr: bool = False) -> None:
 
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     _print(printable_json(text), sys.stderr if stderr else sys.stdout)
+
+
+def write_plain_json(text: bytes) -> None:
+    """Print a JSON text with line breaks."""
+    import msgspec
+
+    _print(printable_json(msgspec.json.format(text, indent=2).decode()), sys.stdout)
 
 
 def write_error(text: str) -> None:

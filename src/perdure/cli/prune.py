@@ -3,36 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 from perdure.app.maintenance import PruneReport
-from perdure.cli.output import progress, write, write_json
-from perdure.cli.parameters import HERE, Address, Output, Owned, Place
-from perdure.cli.stores import opened_store, user_of
+from perdure.cli.common_options import (
+    HERE,
+    DryRun,
+    Output,
+    Owned,
+    Several,
+    ThreadOptions,
+    Yes,
+    confirmed,
+    opened_store,
+    user_of,
+)
+from perdure.cli.output import progress, write, write_data, write_next
 from perdure.core.errors import InvalidInputError
 from perdure.core.retention_policy import Per, Retention, Rule
 from perdure.core.weights import shown_bytes
 
-_Several = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 _READ: dict[str, type[int | float | str]] = {"last": int, "days": float, "bytes": int, "until": str, "per": str}
 _FORM = "routine=last:3, recovery=days:7,until:cleared or manual=keep"
 
 
 def prune(
-    url: Address,
-    /,
     *,
     last: int | None = None,
     days: float | None = None,
     bytes: int | None = None,
     per: Per = "agent",
-    kind: _Several = (),
+    kind: Several = (),
     user: Owned = None,
-    dry_run: bool = False,
-    at: Place = HERE,
-    output: Output = "text",
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    at: ThreadOptions = HERE,
+    output: Output = "table",
 ) -> None:
     """Drop the points that a policy does not keep, and what only they needed.
 
@@ -52,21 +58,25 @@ def prune(
     kind
         A rule for one kind: KIND=last:N, days:D, bytes:B, until:completed or until:cleared, several with a comma, or
         KIND=keep; may be given several times. All other kinds follow the options above.
-    dry_run
-        Only say what would go, and why.
     """
     policy = Retention(last=last, days=days, bytes=bytes, per=per, kinds=rules(kind))
     if not any(rule.limits() for rule in policy.rules):
         raise InvalidInputError("there is nothing to prune by: give --last, --days, --bytes or --kind")
-    with opened_store(url, at) as store:
-        with progress("threads", output) as tell:
-            whose = user_of(user, store)
+    with opened_store(at) as store:
+        whose = user_of(user, store)
+        if not dry_run and not yes:
+            plan = store.prune(policy, True, user=whose).plan
+            dry_run = not plan.dropped  # then there is nothing to ask about
+            confirmed(f"{plan.text()}\nDrop this?", dry_run)
+        with progress("threads") as tell:
             done = store.prune(policy, dry_run, user=whose, progress=lambda count, total, _: tell(count, total))
         waits = store.compacting()
-    if output == "json":
-        write_json(_data(done, policy, dry_run))
+    if output != "table":
+        write_data(_data(done, policy, dry_run), output)
     else:
         write(_told(done, policy, waits, dry_run))
+        if done.pruned:
+            write_next(at.hint("compact"))
 
 
 def rules(kinds: Iterable[str]) -> dict[str, Rule]:
@@ -99,8 +109,7 @@ def _told(done: PruneReport, policy: Retention, waits: str, dry_run: bool) -> st
     points, threads = sum(each.points for each in done.pruned), len(done.pruned)
     gone = f"pruned             {_count(points, 'point')} of {_count(threads, 'thread')}, {shown_bytes(done.bytes)}"
     stays = f"kept               {_count(len(done.plan.kept), 'point')}"
-    advice = f"`perdure compact` gives the disk back; {waits}"
-    return "\n".join([keeps, gone, stays, *([advice] if points else [])])
+    return "\n".join([keeps, gone, stays, *([f"on disk            {waits}"] if points else [])])
 
 
 def _count(number: int, noun: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from perdure.app.weighing import weigh_store, weigh_thread
 from perdure.checkpoints.restoring import Restorer
-from perdure.cli.opened import found, opened
-from perdure.cli.output import progress, write, write_json
-from perdure.cli.parameters import ANY_SERVER, Output, Owner, Server, Untouched
+from perdure.cli.common_options import ANY_STORE, Output, Owner, StoreOptions, opened_storage
+from perdure.cli.lookup import find_row
+from perdure.cli.output import progress, write, write_data
 from perdure.core.identity import check_namespace
 from perdure.core.ports import Silence
 from perdure.core.weights import check_depth
@@ -14,7 +14,6 @@ from perdure.storage.drive import drive
 
 
 def sizes(
-    url: Untouched,
     thread: str | None = None,
     /,
     *,
@@ -22,8 +21,8 @@ def sizes(
     depth: int = 2,
     threads: int = 10,
     namespace: str | None = None,
-    server: Server = ANY_SERVER,
-    output: Output = "text",
+    at: StoreOptions = ANY_STORE,
+    output: Output = "table",
 ) -> None:
     """Say where the bytes of a storage or of a thread are.
 
@@ -41,15 +40,15 @@ def sizes(
     namespace
         Only threads of this namespace.
     """
-    with opened(url, server) as storage, progress("threads", output) as tell:
+    with opened_storage(at) as storage, progress("threads") as tell:
         if thread is None:
             named = None if namespace is None else check_namespace(namespace)
             done = drive(weigh_store(storage, named, threads, tell))
         else:
-            row = found(storage, namespace or "", thread, user)
+            row = find_row(storage, namespace or "", thread, user)
             head = drive(Restorer(storage, Silence()).restore(row.key, row.head))
             done = drive(weigh_thread(storage, row, row.head, head.document, check_depth(depth)))
-    if output == "json":
-        write_json(done)
+    if output != "table":
+        write_data(done, output)
     else:
         write(str(done))

@@ -1,13 +1,14 @@
-"""`perdure timeline URL THREAD`: everything that happened in a thread."""
+"""`perdure timeline THREAD`: everything that happened in a thread."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from perdure.checkpoints.travel import TimelineItem
-from perdure.cli.output import write_json, write_lines
-from perdure.cli.parameters import HERE, Output, Owner, Place, ThreadId, Untouched
-from perdure.cli.stores import opened_store, user_of
+from perdure.cli.common_options import HERE, Output, Owner, ThreadId, ThreadOptions, opened_store
+from perdure.cli.lookup import thread_of
+from perdure.cli.output import write_data, write_lines, write_next
+from perdure.core.checkpoint import check_limit
 from perdure.core.retention_words import shown, table
 
 _COLUMNS = ("", "version", "at", "actor", "kind", "bytes", "what")
@@ -15,15 +16,15 @@ _NUMBERS = frozenset({"version", "bytes"})
 
 
 def timeline(
-    url: Untouched,
     thread: ThreadId,
     /,
     *,
     user: Owner = None,
     after: int = 0,
-    limit: int | None = None,
-    at: Place = HERE,
-    output: Output = "text",
+    limit: int = 100,
+    last: int | None = None,
+    at: ThreadOptions = HERE,
+    output: Output = "table",
 ) -> None:
     """Say who did what in a thread, and when, oldest first.
 
@@ -36,11 +37,19 @@ def timeline(
         Only what came after this version.
     limit
         At most this many entries.
+    last
+        The newest that many entries, instead of --after and --limit.
     """
-    with opened_store(url, at) as store:
-        items = store.thread(thread, user=user_of(user, store)).timeline(after, limit)
-    if output == "json":
-        write_json(items)
+    with opened_store(at) as store:
+        found = thread_of(store, thread, user)
+        head = found.info().version
+        if last is not None:
+            after, limit = max(0, head - check_limit(last, "--last")), last
+        items = found.timeline(after, limit)
+    if items and items[-1].version < head:
+        write_next(at.hint("timeline", found.id, user=user, options={"--after": str(items[-1].version)}))
+    if output != "table":
+        write_data(items, output)
         return
     write_lines(_lines(items))
 

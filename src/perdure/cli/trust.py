@@ -1,38 +1,42 @@
-"""`perdure trust URL THREAD` and `perdure trust URL --file FILE`: imported threads are let run."""
+"""`perdure trust THREAD` and `perdure trust --file FILE`: imported threads may run from then on."""
 
 from __future__ import annotations
 
 import getpass
-import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import Parameter
-
-from perdure.cli.main import UsageError
-from perdure.cli.output import Terminal, write, write_json, write_lines
-from perdure.cli.parameters import HERE, Address, Output, Owner, Place
-from perdure.cli.stores import opened_store, user_of
-from perdure.cli.values import data
+from perdure.cli.common_options import (
+    HERE,
+    DryRun,
+    Output,
+    Owner,
+    ThreadOptions,
+    Yes,
+    confirmed,
+    fields_of_struct,
+    opened_store,
+    user_of,
+)
+from perdure.cli.lookup import thread_of
+from perdure.cli.output import write, write_data, write_lines
+from perdure.cli.problems import UsageError
 from perdure.core.retention_words import shown
 from perdure.core.trust_preview import TrustPreview
 from perdure.sync import Perdure
 
-_Flag = Annotated[bool, Parameter(negative="")]
-
 
 def trust(
-    url: Address,
     thread: str | None = None,
     /,
     *,
     file: str | None = None,
     by: str | None = None,
     user: Owner = None,
-    yes: _Flag = False,
-    dry_run: _Flag = False,
-    at: Place = HERE,
-    output: Output = "text",
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    at: ThreadOptions = HERE,
+    output: Output = "table",
 ) -> int:
     """Let imported threads run, after showing what would go on.
 
@@ -47,31 +51,25 @@ def trust(
         All quarantined threads that came from this file, instead of a thread.
     by
         Who trusts them, as it stands in the log; your account by default.
-    yes
-        Do not ask.
-    dry_run
-        Only show what would go on.
     """
     if (thread is None) == (file is None):
         raise UsageError("name what to trust: the THREAD, or --file FILE for all threads that came from it")
     name = by or getpass.getuser()
-    with opened_store(url, at) as store:
-        whose = user_of(user, store)
+    with opened_store(at) as store:
         if thread is not None:
-            found = [store.trust(thread, by=name, user=whose, dry_run=True)]
+            found = [store.trust(thread_of(store, thread, user), by=name, dry_run=True)]
         else:
-            found = store.trust_file(str(file), by=name, user=whose, dry_run=True)
+            found = store.trust_file(str(file), by=name, user=user_of(user, store), dry_run=True)
         waiting = [each for each in found if each.is_quarantined]
-        if output == "json":
-            write_json([_data(each) for each in found])
+        if output != "table":
+            write_data([_data(each) for each in found], output)
         else:
             write_lines((line, "") for line in _lines(found))
         if dry_run or not waiting:
             return 0
-        if not (yes or _is_confirmed(len(waiting))):
-            return 1
+        confirmed(f"Trust {_counted(len(waiting))} and let this go on?", yes)
         _trust(store, waiting, name)
-    if output == "text":
+    if output == "table":
         write(f"trusted            {_counted(len(waiting))}, by {shown(name)}")
     return 0
 
@@ -80,13 +78,6 @@ def _trust(store: Perdure, found: Sequence[TrustPreview], by: str) -> None:
     """Exactly what was shown."""
     for each in found:
         store.trust(each.thread, by=by, user="" if each.user is None else each.user, version=each.version)
-
-
-def _is_confirmed(count: int) -> bool:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("nobody can be asked here: say --yes, or --dry-run to only look")
-    answer = Terminal().ask(f"Trust {_counted(count)} and let this go on? [y/N]")
-    return answer.strip().lower() in ("y", "yes")
 
 
 def _lines(found: Sequence[TrustPreview]) -> list[str]:
@@ -100,9 +91,12 @@ def _counted(count: int) -> str:
 
 
 def _data(found: TrustPreview) -> dict[str, Any]:
-    runs = [data(run, "input") | {"unverified": [data(each, "args") for each in run.unverified]} for run in found.runs]
-    return data(found) | {
+    runs = [
+        fields_of_struct(run, "input") | {"unverified": [fields_of_struct(each, "args") for each in run.unverified]}
+        for run in found.runs
+    ]
+    return fields_of_struct(found) | {
         "runs": runs,
-        "decisions": [data(each, "args", "answer") for each in found.decisions],
-        "pauses": [data(each, "args") for each in found.pauses],
+        "decisions": [fields_of_struct(each, "args", "answer") for each in found.decisions],
+        "pauses": [fields_of_struct(each, "args") for each in found.pauses],
     }

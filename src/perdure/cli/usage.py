@@ -1,4 +1,4 @@
-"""`perdure usage URL`: what models cost, by run, thread, user, agent, model or day."""
+"""`perdure usage`: what models cost, by run, thread, user, agent, model or day."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
-from perdure.cli.output import progress, write_error, write_json, write_lines
-from perdure.cli.parameters import HERE, Output, Owned, Place, Untouched
-from perdure.cli.stores import opened_store, user_of
-from perdure.cli.values import data
+from perdure.cli.common_options import HERE, Output, Owned, ThreadOptions, fields_of_struct, opened_store, user_of
+from perdure.cli.output import progress, write_data, write_error, write_lines
 from perdure.core.errors import InvalidInputError
 from perdure.core.printable import printable
 from perdure.core.retention_words import shown, table
@@ -26,8 +24,6 @@ _LARGEST_FILE = 1 << 20  # bytes
 
 
 def usage(
-    url: Untouched,
-    /,
     *,
     by: UsageBy = "model",
     since: str | None = None,
@@ -36,8 +32,8 @@ def usage(
     prices: str | None = None,
     limit: int = 50,
     user: Owned = None,
-    at: Place = HERE,
-    output: Output = "text",
+    at: ThreadOptions = HERE,
+    output: Output = "table",
 ) -> None:
     """Total tokens, calls, retries and money of models, out of the logs.
 
@@ -62,12 +58,12 @@ def usage(
     begin, end = _time(since, "--since"), _time(until, "--until")
     if limit < 1:
         raise InvalidInputError(f"--limit must be 1 or more, not {limit}")
-    with opened_store(url, at) as store, progress("threads", output) as tell:
+    with opened_store(at) as store, progress("threads") as tell:
         report = store.usage(
             by, since=begin, until=end, user=user_of(user, store), prices=table_of_prices, progress=tell
         )  # fmt: skip
-    if output == "json":
-        write_json(_data(report, limit))
+    if output != "table":
+        write_data(_data(report, limit), output)
     else:
         write_lines(_lines(report, limit))
     for each in report.skipped:
@@ -125,12 +121,12 @@ def _remarks(report: UsageReport, limit: int) -> Iterable[str]:
 def _data(report: UsageReport, limit: int) -> dict[str, Any]:
     return {
         "by": report.by, "rows": [_numbers(row) for row in report[:limit]], "total": _numbers(report.total),
-        "skipped": [data(each) for each in report.skipped], "pruned": report.pruned,
+        "skipped": [fields_of_struct(each) for each in report.skipped], "pruned": report.pruned,
     }  # fmt: skip
 
 
 def _numbers(row: UsageRow) -> dict[str, Any]:
-    return data(row) | {"total_tokens": row.total_tokens}
+    return fields_of_struct(row) | {"total_tokens": row.total_tokens}
 
 
 def _price(text: str) -> tuple[str, dict[str, str]]:

@@ -1,4 +1,4 @@
-"""`perdure verify URL [THREAD]` and `perdure repair URL [THREAD]`: whether everything is as it was written."""
+"""`perdure verify [THREAD]` and `perdure repair [THREAD]`: whether everything is as it was written."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from perdure.app.store import CACHE_BYTES
 from perdure.checkpoints.engine import Engine
 from perdure.checkpoints.repairing import Repaired, Repairer
 from perdure.checkpoints.verifying import Verifier
-from perdure.cli.hints import hint
-from perdure.cli.opened import found, opened
-from perdure.cli.output import progress, write, write_json
-from perdure.cli.parameters import ANY_SERVER, Address, Output, Server, Untouched
+from perdure.cli.common_options import ANY_STORE, Output, StoreOptions, opened_storage
+from perdure.cli.lookup import find_row
+from perdure.cli.output import progress, write, write_data
+from perdure.cli.problems import DAMAGED, OK
 from perdure.core.identity import callers_namespace, check_namespace, reserved_of
 from perdure.core.limits import DecodeLimits
 from perdure.core.ports import Silence
@@ -23,19 +23,18 @@ from perdure.storage.drive import drive
 
 
 def verify(
-    url: Untouched,
     thread: str | None = None,
     /,
     *,
     restore: bool = False,
     user: str | None = None,
     namespace: str | None = None,
-    server: Server = ANY_SERVER,
-    output: Output = "text",
+    at: StoreOptions = ANY_STORE,
+    output: Output = "table",
 ) -> int:
     """Check every log link by link, every whole state, every index.
 
-    Exit code 1 when something is damaged; each damage is one line with its place, and what to type next.
+    Exit code 8 when something is damaged; each damage is one line with its place, and what to type next.
 
     Parameters
     ----------
@@ -49,33 +48,32 @@ def verify(
         Only threads of this namespace, and what is kept beside them.
     """
     total = Report()
-    with opened(url, server) as storage, progress("threads", output) as tell:
-        verifier = Verifier(storage, Lines(storage).faults, server.limits)
+    with opened_storage(at) as storage, progress("threads") as tell:
+        verifier = Verifier(storage, Lines(storage).faults, at.limits)
         if thread is not None:
-            row = found(storage, namespace or "", thread, user)
+            row = find_row(storage, namespace or "", thread, user)
             total = drive(verifier.look(row.key, restore=restore)).report
         for name in () if thread is not None else _namespaces(storage, namespace):
             done = verifier.store(name, user=user, restore=restore, progress=lambda at, of, _: tell(at, of))
             total = total.plus(drive(done))
         if thread is None and user is None:
             total = total.plus(drive(verifier.integrity())).plus(drive(verifier.strays()))
-    _print(output, total, total.damaged, lambda: _told(total, url))
-    return 0 if total.ok else 1
+    _print(output, total, total.damaged, lambda: _told(total, at))
+    return OK if total.ok else DAMAGED
 
 
 def repair(
-    url: Address,
     thread: str | None = None,
     /,
     *,
     user: str | None = None,
     namespace: str | None = None,
-    server: Server = ANY_SERVER,
-    output: Output = "text",
+    at: StoreOptions = ANY_STORE,
+    output: Output = "table",
 ) -> int:
     """Make every index and snapshot again from the logs.
 
-    The logs are never changed. Exit code 1 when something is damaged that cannot be made again.
+    The logs are never changed. Exit code 8 when something is damaged that cannot be made again.
 
     Parameters
     ----------
@@ -87,16 +85,16 @@ def repair(
         Only threads of this namespace, and what is kept beside them.
     """
     total = Repaired()
-    with opened(url, server) as storage, progress("threads", output) as tell:
-        repairer = _repairer(storage, server.limits)
+    with opened_storage(at) as storage, progress("threads") as tell:
+        repairer = _repairer(storage, at.limits)
         if thread is not None:
-            total = drive(repairer.thread(found(storage, namespace or "", thread, user).key))
+            total = drive(repairer.thread(find_row(storage, namespace or "", thread, user).key))
         for name in () if thread is not None else _namespaces(storage, namespace):
             total = total.plus(drive(repairer.store(name, user=user, progress=lambda at, of, _: tell(at, of))))
         if thread is None and user is None:
             total = total.plus(drive(repairer.strays()))
     _print(output, total, total.left, lambda: str(total))
-    return 0 if total.ok else 1
+    return OK if total.ok else DAMAGED
 
 
 def _repairer(storage: Storage, limits: DecodeLimits) -> Repairer:
@@ -116,8 +114,8 @@ def _namespaces(storage: Storage, namespace: str | None) -> list[str]:
 
 
 def _print(output: Output, done: Report | Repaired, damaged: list[Damage], words: Callable[[], str]) -> None:
-    if output == "json":
-        write_json({"ok": not damaged, **_plain(done)})
+    if output != "table":
+        write_data({"ok": not damaged, **_plain(done)}, output)
     else:
         write(words(), "red" if damaged else "")
 
@@ -126,18 +124,18 @@ def _plain(done: Report | Repaired) -> dict[str, object]:
     return {name: getattr(done, name) for name in done.__struct_fields__}
 
 
-def _told(report: Report, url: str) -> str:
+def _told(report: Report, at: StoreOptions) -> str:
     lines = str(report).splitlines()
-    return "\n".join([lines[0], *(f"  {each}\n    {_next(each, url)}" for each in report.damaged)])
+    return "\n".join([lines[0], *(f"  {each}\n    {_next(each, at)}" for each in report.damaged)])
 
 
-def _next(damage: Damage, url: str) -> str:
+def _next(damage: Damage, at: StoreOptions) -> str:
     """What to type about a damage."""
     hidden = reserved_of(damage.namespace) is not None  # nobody can name the thread
     if damage.derived:
         namespace = callers_namespace(damage.namespace)
         options = {"--user": damage.user or None, "--namespace": namespace or None}
-        return f"→ {hint('repair', url, [] if hidden else [damage.thread_id], options)}"
+        return f"→ {at.hint('repair', *([] if hidden else [damage.thread_id]), options=options)}"
     if damage.version is None or hidden:
         return "→ restore the storage from a backup, or copy out what can still be read: perdure copy"
     named = repr(damage.thread_id) + (f", user={damage.user!r}" if damage.user else "")

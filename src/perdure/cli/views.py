@@ -1,19 +1,12 @@
-"""`perdure views URL`: SQL views of threads, states and messages, for people who live in SQL."""
+"""`perdure views`: SQL views of threads, states and messages, for people who live in SQL."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
-from perdure.cli.output import write, write_json
-from perdure.cli.parameters import HERE, Address, Output, Place
-from perdure.cli.stores import opened_store
-
-_Flag = Annotated[bool, Parameter(negative="")]
+from perdure.cli.common_options import HERE, Flag, Output, ThreadOptions, opened_store
+from perdure.cli.output import write, write_data
 
 
-def views(url: Address, /, *, drop: _Flag = False, at: Place = HERE, output: Output = "text") -> None:
+def views(*, drop: Flag = False, at: ThreadOptions = HERE, output: Output = "table") -> None:
     """Bring SQL views of threads, states and messages up with the logs.
 
     The first call makes them: agent_threads, agent_states and agent_messages, with states and messages as JSON. Only
@@ -24,16 +17,16 @@ def views(url: Address, /, *, drop: _Flag = False, at: Place = HERE, output: Out
     drop
         Remove the views, of all namespaces, and everything that they hold.
     """
-    with opened_store(url, at) as store:
+    with opened_store(at) as store:
         if drop:
             removed = store.drop_views()
-            if output == "json":
-                write_json({"removed": removed})
-            else:
+            if output == "table":
                 write("removed            the views" if removed else "there are no views")
+            else:
+                write_data({"removed": removed}, output)
             return
         done = store.refresh_views()
-    if output == "json":
-        write_json(done)
-    else:
+    if output == "table":
         write(str(done))
+    else:
+        write_data(done, output)

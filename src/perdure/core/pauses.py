@@ -81,13 +81,16 @@ decode_notified = msgspec.msgpack.Decoder(Notified).decode
 
 
 def pause_id(uid: str, call: str) -> str:
-    """The id of a pause: it leads to its thread, and to its place in the run."""
-    return f"pau_{uid}.{call}"
+    """The id of a pause: it leads to its place in the run, and to its thread.
+
+    The call comes first: it differs from the first character on, so that a beginning of the id tells pauses apart.
+    """
+    return f"pau_{call}.{uid}"
 
 
 def parts_of(pause: str) -> tuple[str, str] | None:
     """The uid of the thread and the call of a pause; None when this is not the id of one."""
-    uid, dot, call = pause.removeprefix("pau_").partition(".")
+    call, dot, uid = pause.removeprefix("pau_").partition(".")
     return (uid, call) if pause.startswith("pau_") and dot and uid and call else None
 
 

@@ -14,6 +14,7 @@ from langgraph.types import interrupt
 
 from perdure import Perdure, sync
 from perdure.adapters.langgraph import PerdureSaver
+from perdure.cli.common_options import ThreadOptions
 from perdure.cli.pauses import decide
 from perdure.errors import NotFoundError
 from perdure.webhooks import Webhook, verify
@@ -121,10 +122,10 @@ def test_what_to_do_about_an_interrupt_is_what_works(tmp_path: Path, capsys: pyt
     assert "no run yet" not in str(why)
     assert pause.id in str(why)
     assert why.next == [f'store.decide("{pause.id}", approved=True, by="you")']
-    decide(url, pause.id, approve=True, by="ann")
-    told = capsys.readouterr().out
-    assert "worker" not in told
-    assert told.endswith("the program that has the graph goes on: saver.resume('t')\n")
+    decide(pause.id, approve=True, by="ann", at=ThreadOptions(store=url))
+    told = capsys.readouterr()
+    assert "worker" not in told.out + told.err
+    assert told.err == f"next: perdure resume {url} t --handlers MODULE\n"
     with sync.Perdure.open(url) as store, PerdureSaver.open(url) as saver:
         assert [(each.id, each.agent, each.status) for each in store.threads()] == [("t", "langgraph", "decided")]
         why = store.why("t")

@@ -1,4 +1,4 @@
-"""Spans of time as people say them."""
+"""Spans of time in words."""
 
 from __future__ import annotations
 
