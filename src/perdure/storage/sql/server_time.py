@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from time import monotonic
 
-_CLOSE = 0.005  # seconds that an answer may have taken: so much earlier than it is there we may take it to be
+_CLOSE = 0.04  # seconds that an answer may have taken: so much earlier than it is there we may take it to be
 _LATELY = 60.0  # seconds after which two clocks may have drifted apart
 BEHIND = 100_000  # microseconds that the server lets a time of ours be before its own; after its own none may be
 
@@ -24,6 +24,11 @@ class ServerTime:
     def doubt(self) -> None:
         """What was told did not fit: it is told anew."""
         self._told = None
+
+    def is_after(self, updated: int) -> bool:
+        """Whether it is known what time it is there, and that it did not go back behind the newest entry."""
+        now = self.now()
+        return now is not None and updated - now < BEHIND
 
     def now(self) -> int | None:
         """About what time it is there, as a rule a little earlier; None when nobody told lately."""
