@@ -32,8 +32,8 @@ def run(bench: Bench) -> None:
         for kind in ("dicts", "messages"):
             for count, bar in zip(counts, bars, strict=False):
                 what = f"load and save, {shape} at {count} {kind}"
-                _compared(bench, what, urls, count, shape, kind, bar=bar)
-    _compared(bench, f"open, load, save, close at {counts[-1]} dicts", urls, counts[-1], "growing", "dicts",
+                compare(bench, what, urls, count, shape, kind, bar=bar)
+    compare(bench, f"open, load, save, close at {counts[-1]} dicts", urls, counts[-1], "growing", "dicts",
               bar=1.5, command="request")  # fmt: skip
     for home in homes:
         home.close()
@@ -44,13 +44,14 @@ def in_turn(bench: Bench) -> None:
     for count, bar in list(_IN_TURN.items())[: 1 if bench.scale.quick else None]:
         what = f"load and save by two processes in turn, growing at {count} dicts"
         homes = {side: bench.server.home(side) for side in (OURS, THEIRS)}
-        _compared(bench, what, lambda side, homes=homes: homes[side].url, count, "growing", "dicts", bar=bar, hands=2)
+        compare(bench, what, lambda side, homes=homes: homes[side].url, count, "growing", "dicts", bar=bar, hands=2)
 
 
-def _compared(
+def compare(
     bench: Bench, what: str, urls: Urls, count: int, shape: str, kind: str, *, bar: float, command: str = "turn",
     hands: int = 1,
 ) -> None:  # fmt: skip
+    """One row: both sides take turns, with as many processes (`hands`) each."""
     what = f"{what}: times faster than LangGraph's get and put"
     if not is_ready():
         bench.found(Figure(name=what, value=None, note=NO_PEER))

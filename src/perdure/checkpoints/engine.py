@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 _NEVER = -1  # a version no thread is at: the write can only be found again, never be made
 _UNSEEN = 10_000  # threads that were appended to without a look at their state
 _LOOKED_AT = 16  # versions after which a first append looks at the state all the same
+_NOTHING = Unchanged()  # is recognised at the next save
 _REBASES = 1000  # a writer that loses this often is told so instead of trying for ever
 
 
@@ -58,9 +59,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     def place(self, head: Head) -> tuple[list[Op], Known, Unchanged]:
         """The operations that lead there from a head, and what is recognised at the next save."""
         if self.change is not None:
-            return self.change.place(head.document), head.frozen, Unchanged()
+            return self.change.place(head.document), head.frozen, _NOTHING
         if self.goal is not None:
-            return delta(head.document, self.goal)[0], head.frozen, Unchanged()
+            return delta(head.document, self.goal)[0], head.frozen, _NOTHING
         kept, unchanged = head.unchanged.look(self.state)
         known = {key: head.document.items(key, count) for key, count in kept.items()}
         encoded, frozen = encode_parts(self.state, head.frozen, known, subclasses=self.subclasses)
@@ -309,7 +310,8 @@ class Engine(Adding):
         row = done.row
         try:
             head.document.apply(new.ops)
-            head.frozen, head.unchanged, head.nodes = new.frozen, new.unchanged.settled(), new.nodes
+            head.frozen, head.nodes = new.frozen, new.nodes
+            head.unchanged = _NOTHING if new.unchanged is _NOTHING else new.unchanged.settled()
             head.uid, head.version = row.uid, done.state_version
             head.since += new.size
             head.count += 1

@@ -56,8 +56,9 @@ class SaveText:
 
         def statements() -> list[bytes]:
             nonlocal answer
-            answer, entries = foreseen(known.row, write, self._now(write))  # it may have waited for a connection
-            return [spelled(*phrase) for phrase in self._phrases(known, answer, entries)]
+            now = self._now(write)  # it may have waited for a connection
+            answer, entries = foreseen(known.row, write, now)
+            return [spelled(*phrase) for phrase in self._phrases(known, answer, entries, now)]
 
         try:
             await self._port.save(statements, results=False)
@@ -68,17 +69,17 @@ class SaveText:
     def _now(self, write: Write) -> int:
         return write.micros if self._time is None else self._time.now() or write.micros
 
-    def _phrases(self, known: StoredThread, answer: Appended, entries: list[Entry]) -> Iterator[Phrase]:
-        yield self._moved(known, answer.row)
+    def _phrases(self, known: StoredThread, answer: Appended, entries: list[Entry], now: int) -> Iterator[Phrase]:
+        yield self._moved(known, answer.row, now)
         yield from self._added(known, entries)
         if (mark := answer.checkpoint) is not None:
             yield self._mark, checkpoint_values(known.number, known.place(mark.entry), mark)
 
-    def _moved(self, known: StoredThread, after: ThreadRow) -> Phrase:
+    def _moved(self, known: StoredThread, after: ThreadRow, now: int) -> Phrase:
         changed = _changed(known.row, after)
         sets = "".join(f", {column} = ?" for column in changed)
         values = (after.head, after.head_digest, after.updated, *changed.values(), *known.as_known(), after.updated)
-        in_time = () if self._time is None else (after.updated,)
+        in_time = () if self._time is None else (now,)
         return self._move + sets + self._as_known, (*values, *in_time)
 
     def _added(self, known: StoredThread, entries: list[Entry]) -> Iterator[Phrase]:

@@ -31,7 +31,7 @@ _MOVE = """WITH moved AS (
   RETURNING 1
 )"""
 _IN_TIME = f"""
-    AND statement_timestamp() - to_timestamp(:at::double precision / 1000000)
+    AND statement_timestamp() - to_timestamp(:told::double precision / 1000000)
       BETWEEN interval '0' AND interval '{BEHIND} microseconds'"""
 _MARK = """, marked AS (
   INSERT INTO {checkpoint} ("row", id, thread, version, kind, status, note, agent, metadata, parent, at)
@@ -71,6 +71,8 @@ class SaveStatement:
         answer, entries = foreseen(known.row, write, now)
         has_key, mark = write.idem_key is not None, answer.checkpoint
         values = (*_line_values(known, answer.row), write.write_id)
+        if self._time is not None:
+            values += (now,)
         if has_key:
             values += (write.idem_key, write.request)
         for entry in entries:
@@ -103,7 +105,8 @@ class SaveStatement:
 def _numbered(text: str, has_key: bool, has_mark: bool, count: int) -> str:
     """`:name` as the `$1`, `$2` … of its value; a cast is left alone."""
     entries = (f"{name}{n}" for n in range(1, count + 1) for name in _ENTRY)
-    names = [*_LINE, *(_KEY if has_key else ()), *entries, *(_CHECKPOINT if has_mark else ())]
+    time = ("told",) if ":told" in text else ()
+    names = [*_LINE, *time, *(_KEY if has_key else ()), *entries, *(_CHECKPOINT if has_mark else ())]
     return re.sub(r"(?<!:):([a-z_]+[0-9]*)", lambda found: f"${names.index(found[1]) + 1}", text)
 
 

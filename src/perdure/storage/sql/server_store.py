@@ -53,18 +53,17 @@ class ServerStorage(SqlStorage):
 
     async def _on_known_row(self, write: Write, known: StoredThread | None) -> Answer | None:
         """The write on the row as it was seen last, else as it is; None where neither admits it."""
-        if known is not None and self._may_go_on(write, known):
+        is_timed = self._time is None or self._time.now() is not None
+        if known is not None and is_timed and continues(known.row, write):
             done = await self._save(write, known)
             if done is not None:
                 return done, known.number
         found = await self._port.glance(lambda tx: self._read_row(tx, write.key))
-        if found is None or not self._may_go_on(write, found):
+        is_timed = self._time is None or self._time.now() is not None
+        if found is None or not is_timed or not continues(found.row, write):
             return None
         done = await self._save(write, found)
         return None if done is None else (done, found.number)
-
-    def _may_go_on(self, write: Write, known: StoredThread) -> bool:
-        return continues(known.row, write) and (self._time is None or self._time.is_after(known.row.updated))
 
     async def _read_row(self, tx: Transaction, key: ThreadKey) -> StoredThread | None:
         """The row of a thread; a server whose time counts tells it by the way."""

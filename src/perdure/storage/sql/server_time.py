@@ -25,11 +25,6 @@ class ServerTime:
         """What was told did not fit: it is told anew."""
         self._told = None
 
-    def is_after(self, updated: int) -> bool:
-        """Whether it is known what time it is there, and that it did not go back behind the newest entry."""
-        now = self.now()
-        return now is not None and updated - now < BEHIND
-
     def now(self) -> int | None:
         """About what time it is there, as a rule a little earlier; None when nobody told lately."""
         told = self._told
