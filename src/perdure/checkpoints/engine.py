@@ -29,7 +29,6 @@ from perdure.core.ops import Op, weight
 from perdure.core.payload import StateChange, encode_body
 from perdure.core.ports import Clock, Randomness, Telemetry
 from perdure.core.pruning import is_blank
-from perdure.core.subclasses import Subclasses
 from perdure.core.threads import ThreadRow
 from perdure.core.unchanged import Unchanged
 from perdure.core.writes import Appended, Restored, Write, made_again
@@ -37,6 +36,7 @@ from perdure.storage.contract import Storage
 
 if TYPE_CHECKING:
     from perdure.core.damage_log import DamageLog
+    from perdure.core.subclasses import Subclasses
 
 _NEVER = -1  # a version no thread is at: the write can only be found again, never be made
 _UNSEEN = 10_000  # threads that were appended to without a look at their state

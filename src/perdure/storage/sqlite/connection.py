@@ -88,6 +88,7 @@ class Connection:
         self._never_waits = False
         self._synchronous = synchronous
         self._raw: sqlite3.Connection | None = None
+        self._transaction: Any = None  # on it
         self._file: tuple[int, int] | None = None  # device and inode of the file, once it was opened
         self._waits = True  # for other processes, as a new connection does
         self._leaves_wal = False
@@ -124,7 +125,7 @@ class Connection:
             if self._leaves_wal:
                 raw.execute("PRAGMA wal_autocheckpoint = 0")
             self._file = self._file or _identity(self.path)
-            self._folder_is_synced = False
+            self._folder_is_synced, self._transaction = False, SqliteTransaction(raw)
             if self._never_waits:
                 raw.execute("PRAGMA busy_timeout = 0")
         except BaseException:
@@ -152,7 +153,7 @@ class Connection:
             raw.execute(begin)
             if not self._folder_is_synced and begin is BEGIN_WRITE:
                 self._sync_folder()
-            work = job(SqliteTransaction(raw))
+            work = job(self._transaction)
             try:
                 work.send(None)  # a job never waits
             except StopIteration as done:
