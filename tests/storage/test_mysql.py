@@ -213,7 +213,7 @@ def compounds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 def reads_the_line(text: bytes) -> bool:
-    return text.startswith(b"SELECT")
+    return text.startswith(b'SELECT "row"')
 
 
 @pytest.mark.parametrize("server_time", [False, True])
