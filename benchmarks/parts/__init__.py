@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.parts import clients, command_line, points, reads, search, sizes, start, updates, whole
+from benchmarks.parts import clients, command_line, points, reads, requests, search, sizes, start, updates, whole
 from benchmarks.scale import Bench
 
 PARTS: dict[str, Callable[[Bench], None]] = {
     "update": updates.run,
     "save": whole.run,
+    "requests": requests.run,
     "bytes": sizes.run,
     "restore": reads.restore,
     "list": reads.listing,
@@ -35,6 +36,8 @@ NOTES = (
     "Search: text of 300 characters a message; four of five messages are in one thread, the rest in threads of 100; one"
     " of 100 has the word. Raw SELECT: as many rows as wide as ours, the newest by an index over owner and time,"
     " neither checked nor decoded, in the same file.",
+    "Load and save: what a request does, a state loaded by a fresh handle, changed and saved, beside get_tuple() and"
+    " put() of SqliteSaver; both sides in child processes of one environment, stores stay open but where it says so.",
     "The second sync of a cold save is SQLite's own: a new connection syncs the folder at its first commit.",
     "PostgreSQL and MariaDB have tables of their own. Runs beside DBOS: make bench RUNTIME=1.",
 )

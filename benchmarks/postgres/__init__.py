@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from benchmarks.parts import requests
 from benchmarks.postgres import hot, search, sessions, sizes, updates, whole, writers
 from benchmarks.postgres.lab import Lab
 from benchmarks.postgres.syncs import per_save as fsyncs
@@ -14,6 +15,7 @@ __all__ = ["FULL", "NOTES", "PARTS", "QUICK", "Lab", "fsyncs"]
 PARTS: dict[str, Callable[[Bench], None]] = {
     "update": updates.run,
     "save": whole.run,
+    "requests": lambda bench: requests.in_turn(bench),
     "bytes": sizes.run,
     "writers": writers.run,
     "hot": hot.run,

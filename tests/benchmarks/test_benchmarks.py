@@ -10,12 +10,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from benchmarks import frames
 from benchmarks.__main__ import run
 from benchmarks.backends import BACKENDS
 from benchmarks.databases import OUR_PAGE
+from benchmarks.parts import requests
 from benchmarks.report import Figure
 from benchmarks.savers import children
-from benchmarks.scale import Scale
+from benchmarks.scale import Bench, Scale
 from benchmarks.workload import VARIANTS, Variant, final_state, opening_context, turns
 from perdure.storage.sqlite.connection import PAGE
 from perdure.testing.servers import MariadbServer, PostgresServer, require
@@ -65,6 +67,7 @@ def test_a_run_on_a_server_finds_figures_and_writes_them(
     monkeypatch.setattr("benchmarks.mysql.lab.MariadbServer", lambda **_: MariadbServer(durable=False))
     monkeypatch.setattr("benchmarks.peers.child.is_installed", lambda *_: False)
     monkeypatch.setattr("benchmarks.postgres.syncs.is_installed", lambda *_: False)
+    monkeypatch.setattr("benchmarks.parts.requests.is_ready", lambda: False)
     backend = BACKENDS[name]
     report = require(lambda: run(TINY, list(backend.parts), backend))
     report.write(tmp_path)
@@ -86,6 +89,23 @@ def test_both_savers_of_langgraph_are_driven_alike(name: str, tmp_path: Path, mo
     assert len(report.figures) == (18 if name == "sqlite" else 20)
     assert all(figure.value for figure in report.figures)
     assert all(figure.name in next(tmp_path.glob("*.md")).read_text() for figure in report.figures)
+
+
+def test_requests_of_both_sides_are_driven_alike(tmp_path: Path) -> None:
+    if not children.is_ready():
+        pytest.skip(children.NO_PEER)
+    found: list[Figure] = []
+    bench = Bench(replace(TINY, repeats=7), tmp_path, found.append, note=found.append)  # type: ignore[arg-type]
+    urls = {side: f"sqlite:///{tmp_path}/{side}.db" for side in (children.OURS, children.THEIRS)}
+    requests.compare(bench, "load and save", urls.__getitem__, 4, "windowed", "messages", bar=1.0, command="request")
+    assert found[0].value
+    assert {side: summary.count for side, summary in found[0].sides.items()} == dict.fromkeys(urls, 7)
+
+
+def test_a_walk_counts_frames_and_files(tmp_path: Path) -> None:
+    """The straight way stays straight: an update on SQLite, in a warm process."""
+    walk = frames.walks(f"sqlite:///{tmp_path}/frames.db")["update"]
+    assert 20 < len(walk.names) <= 45
 
 
 def test_a_bar_is_judged_by_its_sense_and_not_at_all_when_it_was_not_measured() -> None:

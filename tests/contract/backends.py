@@ -58,23 +58,11 @@ def file(mode: Mode, folder: Path) -> Backend:
 def postgres(mode: Mode, folder: Path, schema: str = "") -> Backend:
     url, schema = require(postgres_url), schema or f"s{next(_NUMBERS)}"
     options = Options(schema=schema, server_time=False)
-    made = _told if mode == "sync" else _untold
     return Backend(
-        open=lambda: made(PostgresStorage(url, options, mode=mode)),
+        open=lambda: PostgresStorage(url, options, mode=mode),
         set_schema=lambda numbers: _bend_postgres(url, schema, numbers),
         clear=lambda: _run_postgres(url, f"DROP SCHEMA IF EXISTS {schema} CASCADE"),
     )
-
-
-def _told(storage: PostgresStorage) -> PostgresStorage:
-    """It knows what time it is there, as it does as a rule, and computes everything by itself."""
-    return storage
-
-
-def _untold(storage: PostgresStorage) -> PostgresStorage:
-    """It does not, and has the server compute times and digests."""
-    storage._continuing.continued = lambda write, known: None  # type: ignore[method-assign]
-    return storage
 
 
 def mysql(mode: Mode, folder: Path, url: str = "") -> Backend:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tests.contract.backends import BACKENDS
 from tests.mutants import core_rules, prunes, storages
-from tests.mutants.one_statement import ANY_HEAD, ON_ANY_LINE, ON_KNOWN_LINES, ON_TOLD_LINES, any_time
+from tests.mutants.one_statement import ANY_HEAD, ON_TOLD_LINES, any_time
 from tests.mutants.planting import Plant
 
 CONTRACT = "tests/contract/test_contract.py"
@@ -197,10 +197,5 @@ FAULTS: dict[str, Fault] = {
     },
     **{f"{name}: known line of sqlite": _on("sqlite", *fault) for name, fault in ON_KNOWN_SQLITE_LINES.items()},
     **{f"{name}: known line of mysql": _on("mysql", *fault) for name, fault in ON_KNOWN_MYSQL_LINES.items()},
-    **{
-        f"{name}: known line": _on("postgres", plant, f"({words}) and async")  # which has the server compute
-        for name, (plant, words) in ON_KNOWN_LINES.items()
-    },
     **{f"{name}: known line and time": _on("postgres", *fault) for name, fault in ON_TOLD_LINES.items()},
-    **{f"{name}: any line": _on("postgres", *fault) for name, fault in ON_ANY_LINE.items()},
 }

@@ -9,7 +9,7 @@ from perdure.storage import lineage, memory
 from perdure.storage.file import history, log, reading
 from perdure.storage.file import store as file_store
 from perdure.storage.file import writing as file_writing
-from perdure.storage.mysql import continuing as mysql_continuing
+from perdure.storage.mysql import save_text
 from perdure.storage.postgres.errors import translated
 from perdure.storage.postgres.transactions import PostgresPort
 from perdure.storage.sql import doubts
@@ -56,7 +56,7 @@ def known_line_is_any_line(*columns: str) -> Plant:
 
 def known_line_is_any_line_of_mysql(*columns: str) -> Plant:
     """The same on MariaDB."""
-    return _any_line(mysql_continuing, ("_AS_KNOWN",), columns)
+    return _any_line(save_text, ("_AS_KNOWN",), columns)
 
 
 def _any_line(module: Any, names: tuple[str, ...], columns: tuple[str, ...]) -> Plant:
@@ -71,24 +71,24 @@ def _any_line(module: Any, names: tuple[str, ...], columns: tuple[str, ...]) -> 
 
 
 def known_line_may_be_deleted_of_mysql() -> None:
-    rewrite(mysql_continuing, "_AS_KNOWN", "name_key IS NOT NULL", "true")
+    rewrite(save_text, "_AS_KNOWN", "name_key IS NOT NULL", "true")
 
 
 def known_time_is_not_checked_of_mysql() -> None:
-    rewrite(mysql_continuing, "_IN_TIME", "BETWEEN 0", "BETWEEN -1000000000000 * 10000")
-    rewrite(mysql_continuing, "_IN_TIME", "AND 10000", "AND 1000000000000")
+    rewrite(save_text, "_IN_TIME", "BETWEEN 0", "BETWEEN -1000000000000 * 10000")
+    rewrite(save_text, "_IN_TIME", "AND 10000", "AND 1000000000000")
 
 
 def known_entry_has_a_place_of_mysql() -> None:
-    rewrite(mysql_continuing, "_PLACE", "IF(ROW_COUNT() = 1, ?, NULL)", "?")
+    rewrite(save_text, "_PLACE", "IF(ROW_COUNT() = 1, ?, NULL)", "?")
 
 
 def known_columns_stay_of_mysql(*columns: str) -> Plant:
     """Columns of the line are left as they were."""
 
     def plant() -> None:
-        changed = mysql_continuing._changed
-        mysql_continuing._changed = lambda before, after: {
+        changed = save_text._changed
+        save_text._changed = lambda before, after: {
             name: value for name, value in changed(before, after).items() if name not in columns
         }
 

@@ -156,6 +156,7 @@ def test_lines_of_another_shape_are_told_and_made_again(opened: Opened) -> None:
 
 def test_a_library_without_fts5_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_store, "HAS_FTS5", "SELECT 1 WHERE 0")
+    monkeypatch.setattr(sqlite_store.SqliteStorage, "_is_library_checked", False)
     storage = SqliteStorage(str(tmp_path / "agents.db"), mode="sync")
     with pytest.raises(StorageError, match="FTS5"):
         drive(storage.setup())

@@ -213,14 +213,14 @@ def compounds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 def reads_the_line(text: bytes) -> bool:
-    return b"JSON_ARRAY" in text
+    return text.startswith(b'SELECT "row"')
 
 
 @pytest.mark.parametrize("server_time", [False, True])
 @pytest.mark.parametrize("has_mark", [False, True])
 @pytest.mark.parametrize("knows", [False, True])
 @pytest.mark.parametrize("kind", USUAL)
-def test_the_usual_save_is_one_round_trip(
+def test_the_usual_save_is_one_round_trip_and_one_more_where_the_row_is_not_known(
     url: str, asked: list[bytes], compounds: str, kind: str, knows: bool, has_mark: bool, server_time: bool
 ) -> None:
     scene = Scene(url, "sync", drive, server_time=server_time)
@@ -235,10 +235,10 @@ def test_the_usual_save_is_one_round_trip(
         asked.clear()
         mark = scribe.mark() if has_mark else None
         made = drive(scribe.append(THREAD, uid=uid, checkpoint=mark, **usual(kind, version)))
-        assert len(asked) == 1
         is_known = knows and (kind, version) != ("run", 2)  # the claim changed it
+        assert len(asked) == (1 if is_known else 2)
         assert reads_the_line(asked[0]) != is_known
-        assert asked[0].startswith(b"BEGIN NOT ATOMIC") == (is_known and compounds == "one statement")
+        assert asked[-1].startswith(b"BEGIN NOT ATOMIC") == (compounds == "one statement")
         assert (made.version, made.again, made.before) == (version, False, version - 1)
         assert made.row == drive(storage.thread(THREAD))
         marks = drive(storage.checkpoints(THREAD, CheckpointQuery()))
@@ -253,7 +253,9 @@ def test_a_line_that_another_process_moved_is_read_again(scene: Scene, mode: Mod
     scene.run(other.append(scene.scribe.write(THREAD, uid=uid)))
     asked.clear()
     made = scene.run(scene.scribe.append(THREAD, uid=uid))
-    assert (made.version, made.before, len(asked)) == (3, 2, 3)
+    *tries, last = asked
+    assert (made.version, made.before) == (3, 2)
+    assert list(map(reads_the_line, [*tries[-1:], last])) == [True, False]
     assert made.row == scene.run(other.thread(THREAD))
     scene.run(other.close())
 
@@ -267,7 +269,7 @@ def test_several_entries_are_one_round_trip_too(scene: Scene, asked: list[bytes]
     asked.clear()
     kinds = (STATE, MESSAGE, STATE, MESSAGE)
     made = scene.run(scene.scribe.append(THREAD, *kinds, uid=uid, checkpoint=scene.scribe.mark()))
-    assert len(asked) == 1
+    assert len(asked) == (1 if knows else 2)
     assert (made.version, made.state_version, made.row.state_version, made.before) == (5, 4, 4, 1)
     entries = scene.run(scene.storage.entries(THREAD))
     assert verify_links("t1", 0, GENESIS, entries) == made.row.head_digest
@@ -282,7 +284,7 @@ def test_a_text_that_reaches_the_server_late_is_not_written_twice(
         scene.storage._known.clear()
     asked.clear()
     scene.run(scene.scribe.append(THREAD, MESSAGE, uid=uid))
-    (late,) = asked
+    *_, late = asked
     with suppress(TryAgain):
         scene.run(scene.storage._port.save(lambda: (late,)))
     assert [entry.version for entry in scene.run(scene.storage.entries(THREAD))] == [1, 2]
@@ -325,7 +327,7 @@ def test_a_server_whose_clock_jumps_is_followed(url: str, asked: list[bytes], ju
     asked.clear()
     again = drive(scene.scribe.append(THREAD, uid=uid, expected=3))
     assert again.row.updated == pytest.approx(max(last, there * SECOND), abs=5_000 if jump > 0 else 2)
-    assert [reads_the_line(text) for text in asked] == [jump < 0]  # until the clock has come up again
+    assert [reads_the_line(text) for text in asked] == [False]
     assert verify_links("t1", 0, GENESIS, drive(scene.storage.entries(THREAD))) == again.row.head_digest
     scene.close()
 
@@ -338,7 +340,7 @@ def test_many_saves_have_times_that_are_the_servers_or_a_moment_before(timed: Sc
         now = _server_now(timed.url)
         made = timed.run(timed.storage.thread(THREAD))
         assert made is not None
-        assert before - 10_000 <= made.updated <= now  # never after it
+        assert before - BEHIND <= made.updated <= now  # never after it
         before = now
     entries = timed.run(timed.storage.entries(THREAD))
     assert [entry.micros for entry in entries] == sorted(entry.micros for entry in entries)

@@ -120,7 +120,7 @@ class Thread(Running):
         if after is not None:
             _check_no_messages(messages)
             return await self._save_after(thread, state, after, mark, expected, key, kept)
-        wanted = self._expected(expected)
+        wanted = self._seen if expected is None else self._expected(expected)
         request = self._request(mark, key, makes=expected == 0)
         if messages or also:
             request = (await self._with_messages(thread, request, messages)).with_entries(*also)
@@ -207,7 +207,7 @@ class Thread(Running):
     async def _change(self, change: Change, expected: int | None, key: str | None, checkpoint: bool) -> int:
         thread = self._key if self._is_found else await self._found()
         mark = self._mark("manual", None, None, None) if checkpoint else None
-        wanted, makes = self._expected(expected), expected == 0
+        wanted, makes = self._seen if expected is None else self._expected(expected), expected == 0
         saved = await self._parts.engine.change(thread, change, wanted, self._request(mark, key, makes=makes))
         self._saw(saved, wanted, makes=makes)
         if checkpoint:

@@ -39,6 +39,7 @@ class Adding:
         self._randomness = randomness
         self._heads = Heads(cache_bytes)
         self._unseen: set[ThreadKey] = set()
+        self._packs_from = storage.packs_from
 
     async def add(
         self, row: ThreadRow, kind: EntryKind, body: bytes, request: Request, names: int | None = None
@@ -48,7 +49,7 @@ class Adding:
 
     def entry(self, kind: EntryKind, body: bytes, actor: str | None) -> NewEntry:
         """An entry with this body, packed where that saves the storage room."""
-        payload = seal_packed(body) if len(body) >= self.storage.packs_from else seal(body)
+        payload = seal_packed(body) if len(body) >= self._packs_from else seal(body)
         return NewEntry(kind=kind, payload=payload, digest=digest_of(body), actor=actor)
 
     def record(self, kind: EntryKind, body: bytes, actor: str | None) -> NewEntry:

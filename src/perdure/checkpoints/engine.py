@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,21 +15,22 @@ from perdure.checkpoints.restoring import Head, Restorer, walk
 from perdure.checkpoints.snapshotting import Buffer, Snapshotter
 from perdure.core import blobs
 from perdure.core.changes import Change
-from perdure.core.codec import encode
-from perdure.core.delta import delta, placed
+from perdure.core.codec import encode, encode_parts
+from perdure.core.delta import changes, delta
 from perdure.core.digest import digest_of
-from perdure.core.document import Document, Placed
+from perdure.core.document import Document
 from perdure.core.entries import EntryKind
 from perdure.core.errors import NotFoundError, StorageBusyError, VersionConflictError
 from perdure.core.fold import change_of
+from perdure.core.frozen import Known
 from perdure.core.identity import ThreadKey
 from perdure.core.limits import DEFAULT_LIMITS, DecodeLimits
 from perdure.core.ops import Op, weight
 from perdure.core.payload import StateChange, encode_body
 from perdure.core.ports import Clock, Randomness, Telemetry
 from perdure.core.pruning import is_blank
-from perdure.core.seen import Seen
 from perdure.core.threads import ThreadRow
+from perdure.core.unchanged import Unchanged
 from perdure.core.writes import Appended, Restored, Write, made_again
 from perdure.storage.contract import Storage
 
@@ -40,19 +41,42 @@ if TYPE_CHECKING:
 _NEVER = -1  # a version no thread is at: the write can only be found again, never be made
 _UNSEEN = 10_000  # threads that were appended to without a look at their state
 _LOOKED_AT = 16  # versions after which a first append looks at the state all the same
+_NOTHING = Unchanged()  # is recognised at the next save
 _REBASES = 1000  # a writer that loses this often is told so instead of trying for ever
 
 
-class New(msgspec.Struct, frozen=True):
-    """What a write changes, ready to be remembered once it is stored."""
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller wants the state to be: a whole state, a change of it, or an encoded one to go back to."""
 
-    placed: Placed
-    seen: Seen
+    kind: EntryKind
+    asked: tuple[Any, ...]  # what its key stands for
+    state: object = None
+    subclasses: Subclasses = "refuse"
+    change: Change | None = None
+    goal: bytes | None = None
+    back_to: int | None = None
+
+    def place(self, head: Head) -> tuple[list[Op], Known, Unchanged]:
+        """The operations that lead there from a head, and what is recognised at the next save."""
+        if self.change is not None:
+            return self.change.place(head.document), head.frozen, _NOTHING
+        if self.goal is not None:
+            return delta(head.document, self.goal)[0], head.frozen, _NOTHING
+        kept, unchanged = head.unchanged.look(self.state)
+        known = {key: head.document.items(key, count) for key, count in kept.items()}
+        encoded, frozen = encode_parts(self.state, head.frozen, known, subclasses=self.subclasses)
+        return changes(head.document, encoded), frozen, unchanged
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """A write on top of a head, and what is remembered once it is stored."""
+
+    write: Write
+    ops: list[Op]
+    frozen: Known
+    unchanged: Unchanged
     size: int  # bytes to fold
     nodes: int  # of the state afterwards, at most
-
-
-Plan = Callable[[Head], tuple[Write, New]]
 
 
 class Engine(Adding):
@@ -132,32 +156,17 @@ class Engine(Adding):
         """
         kept = subclasses or self.subclasses
         content = b"" if request.key is None else request.content or digest_of(encode(state, subclasses=kept))
-        asked: tuple[Any, ...] = ("save", content)
-        if after is not None:
-            asked = (*asked, after)
+        asked = ("save", content) if after is None else ("save", content, after)
         kind = EntryKind.STATE_SAVED if after is None else EntryKind.THREAD_REWOUND
-
-        def plan(head: Head) -> tuple[Write, New]:
-            change, seen = self._difference(head, state, kept)
-            nodes = self._nodes_after(head, change.ops)
-            write, size = self._write(key, head, kind, change.ops, request, asked, back_to=after)
-            return write, New(change, seen, size, nodes)
-
-        return self._make(key, plan, expected, expected, request.uid)
+        wanted = Wanted(kind=kind, asked=asked, state=state, subclasses=kept, back_to=after)
+        return self._make(key, wanted, request, expected, expected)
 
     async def rewind(self, row: ThreadRow, to: int, expected: int | None, request: Request) -> Saved:
         """Go back to the state of a version, by an entry that leads there."""
-        key, uid = row.key, request.uid or row.uid
-        goal = (await self.at(key, to, row.uid)).encoded()
-
-        def plan(head: Head) -> tuple[Write, New]:
-            ops, _ = delta(head.document, goal)
-            nodes = self._nodes_after(head, ops)
-            kind = EntryKind.THREAD_REWOUND
-            write, size = self._write(key, head, kind, ops, request, ("rewind", to), back_to=to)
-            return write, New(Placed(ops), Seen(), size, nodes)
-
-        return await self._make(key, plan, expected, expected, uid)
+        goal = (await self.at(row.key, to, row.uid)).encoded()
+        wanted = Wanted(kind=EntryKind.THREAD_REWOUND, asked=("rewind", to), goal=goal, back_to=to)
+        request = msgspec.structs.replace(request, uid=request.uid or row.uid)
+        return await self._make(row.key, wanted, request, expected, expected)
 
     async def change(self, key: ThreadKey, change: Change, expected: int | None, request: Request) -> Saved:
         """Apply a change. One that commutes goes on after a lost race; the answer tells what was there before it."""
@@ -168,15 +177,8 @@ class Engine(Adding):
         made = await self._append_unseen(key, change, request, asked) if change.commutes else None
         if made is not None:
             return made
-
-        def plan(head: Head) -> tuple[Write, New]:
-            placed = change.place(head.document)
-            nodes = self._nodes_after(head, placed.ops)
-            kind, commutes = EntryKind.STATE_UPDATED, change.commutes
-            write, size = self._write(key, head, kind, placed.ops, request, asked, commutes=commutes)
-            return write, New(placed, Seen(), size, nodes)
-
-        return await self._make(key, plan, None if change.commutes else expected, expected, request.uid)
+        wanted = Wanted(kind=EntryKind.STATE_UPDATED, asked=asked, change=change)
+        return await self._make(key, wanted, request, None if change.commutes else expected, expected)
 
     async def _append_unseen(
         self, key: ThreadKey, change: Change, request: Request, asked: tuple[Any, ...]
@@ -201,7 +203,8 @@ class Engine(Adding):
         if ops is None:
             return None
         head = Head(uid=row.uid, version=row.state_version)
-        write, _ = self._write(key, head, EntryKind.STATE_UPDATED, ops, request, asked, commutes=True)
+        wanted = Wanted(kind=EntryKind.STATE_UPDATED, asked=asked, change=change)
+        write, _ = self._write(key, head, wanted, ops, request)
         try:
             done = await self.storage.append(write)
         except (NotFoundError, VersionConflictError):
@@ -209,7 +212,9 @@ class Engine(Adding):
         self._tell(key, done, write)
         return Saved(done)
 
-    async def _make(self, key: ThreadKey, plan: Plan, expected: int | None, seen: int | None, uid: str | None) -> Saved:
+    async def _make(
+        self, key: ThreadKey, wanted: Wanted, request: Request, expected: int | None, seen: int | None
+    ) -> Saved:
         """Plan a write against the newest state and append it; after a lost race, plan it again.
 
         A caller that expects a version is told of the race instead, and one that has seen a state that it was deleted.
@@ -218,9 +223,10 @@ class Engine(Adding):
             head = self._heads.get(key)
             if head is None or expected not in (None, head.version):  # what is known cannot be what the caller expects
                 head = await self.head(key)
-            if seen is not None and uid not in (None, head.uid):
+            if seen is not None and request.uid not in (None, head.uid):
                 _check_same(key, expected, head)
-            write, new = plan(head)
+            planned = self._plan(key, head, wanted, request)
+            write = planned.write
             try:
                 if expected is not None and expected != head.version:
                     write = _unmade(write, expected, head)
@@ -234,23 +240,24 @@ class Engine(Adding):
                     raise
                 await self.head(key)
             else:
-                if self._settle(key, head, done, new, write):
+                if self._settle(key, head, done, planned, write):
                     await self._snapshotter.write(key, head)
                 return Saved(done)
         raise StorageBusyError(f"thread {key.id!r}", f"other writers were first {_REBASES} times")
 
-    def _difference(self, head: Head, state: object, subclasses: Subclasses) -> tuple[Placed, Seen]:
-        """Find the change from a head to a state, through one buffer that all saves share."""
-        new, seen = head.seen.encoded(state, self._buffer.taken(), subclasses)
-        return placed(head.document, new), seen
+    def _plan(self, key: ThreadKey, head: Head, wanted: Wanted, request: Request) -> Planned:
+        ops, frozen, unchanged = wanted.place(head)
+        nodes = self._nodes_after(head, ops)
+        write, size = self._write(key, head, wanted, ops, request)
+        return Planned(write, ops, frozen, unchanged, size, nodes)
 
     def _nodes_after(self, head: Head, ops: list[Op]) -> int:
         """How many nodes the state has after a change, at most; raise for one that could not be loaded again.
 
         A change adds no more than it takes itself. Only where that might be too much, the state is made and counted.
         """
-        added = sum(map(weight, ops))
-        size, nodes = head.document.size + added, (head.nodes or head.document.size) + added
+        added, now = sum(map(weight, ops)), head.document.size
+        size, nodes = now + added, (head.nodes or now) + added
         if size <= self.limits.bytes and nodes <= self.limits.nodes:
             return nodes
         after = Document() if head.document.root is None else Document.of(head.document.encoded())
@@ -261,20 +268,17 @@ class Engine(Adding):
         self,
         key: ThreadKey,
         head: Head,
-        kind: EntryKind,
+        wanted: Wanted,
         ops: list[Op],
         request: Request,
-        asked: tuple[Any, ...],
-        commutes: bool = False,
-        back_to: int | None = None,
     ) -> tuple[Write, int]:
         """A write that changes the state, and how many bytes of it there will be to fold."""
-        mark = self._marked(request)
+        mark, back_to = self._marked(request) if request.mark else None, wanted.back_to
         body, large = encode_body(StateChange(ops, mark, back_to)), list[blobs.Blob]()
         if len(body) > blobs.LIMIT:
             left, _, large = blobs.extract_change(ops)
             body = encode_body(StateChange(left, mark, back_to, [blob.digest for blob in large])) if large else body
-        entry = self.entry(kind, body, request.actor)
+        entry = self.entry(wanted.kind, body, request.actor)
         write = Write(
             key=key,
             entries=(*request.also, entry),
@@ -283,9 +287,9 @@ class Engine(Adding):
             new_uid=self.ids.sortable() if head.uid is None else "",
             uid=head.uid,
             expected=head.version,
-            commutes=commutes,
+            commutes=wanted.change is not None and wanted.change.commutes,
             idem_key=request.key,
-            request=digest_of(encode_body([*asked, request.asked()])) if request.key is not None else None,
+            request=digest_of(encode_body([*wanted.asked, request.asked()])) if request.key is not None else None,
             checkpoint=mark,
             patch=request.patch,
             epoch=request.epoch,
@@ -295,15 +299,24 @@ class Engine(Adding):
         )
         return write, len(body)
 
-    def _settle(self, key: ThreadKey, head: Head, done: Appended, new: New, write: Write) -> bool:
+    def _settle(self, key: ThreadKey, head: Head, done: Appended, new: Planned, write: Write) -> bool:
         """After the acknowledgement: tell, remember the new head, and return whether a snapshot is due."""
-        self._tell(key, done, write)
+        if self._is_heard:
+            self._tell(key, done, write)
         if done.again:
             return False
         if head.version != write.expected or head.uid != write.uid:
             return False  # somebody read our entry back already and advanced the head
+        row = done.row
         try:
-            _advance(head, done, new)
+            head.document.apply(new.ops)
+            head.frozen, head.nodes = new.frozen, new.nodes
+            head.unchanged = _NOTHING if new.unchanged is _NOTHING else new.unchanged.settled()
+            head.uid, head.version = row.uid, done.state_version
+            head.since += new.size
+            head.count += 1
+            head.room = head.document.size + new.size
+            head.last, head.chain = row.head, row.head_digest
         except BaseException:  # a Ctrl-C halfway: the change may stand in the document, and would be applied again
             self.forget(key)
             raise
@@ -333,14 +346,3 @@ def _check_same(key: ThreadKey, expected: int | None, head: Head) -> None:
         raise NotFoundError(f"thread {key.id!r}", "it was deleted")
     if expected is not None:
         raise made_again(key, expected, head.version)
-
-
-def _advance(head: Head, done: Appended, new: New) -> None:
-    new.placed.apply(head.document)
-    head.seen = new.seen.settled()
-    head.uid, head.version = done.row.uid, done.state_version
-    head.nodes = new.nodes
-    head.since += new.size
-    head.count += 1
-    head.room = head.document.size + new.size
-    head.last, head.chain = done.row.head, done.row.head_digest

@@ -13,13 +13,14 @@ from perdure.core.document import Document
 from perdure.core.envelope import claimed, weight
 from perdure.core.errors import CheckpointDamagedError, DamagedError, EntryDamagedError, NotFoundError
 from perdure.core.fold import SnapshotDamaged
+from perdure.core.frozen import Known
 from perdure.core.identity import ThreadKey
 from perdure.core.limits import DEFAULT_LIMITS, DecodeLimits
 from perdure.core.ops import weight as op_weight
 from perdure.core.payload import StateChange, WholeState
 from perdure.core.ports import Telemetry
-from perdure.core.seen import Seen
 from perdure.core.threads import ThreadRow
+from perdure.core.unchanged import Unchanged
 from perdure.core.writes import Restored
 from perdure.storage.contract import Storage
 
@@ -43,7 +44,8 @@ class Head(msgspec.Struct, kw_only=True):
     apart: int = 0  # bytes of changes between the newest landmark and the newest snapshot
     rolling: int = 0  # version of the newest snapshot if the next one replaces it, 0 if it stays
     spare: int = 0  # version of the rolling one before the newest, if that is there still
-    seen: Seen = msgspec.field(default_factory=Seen)
+    unchanged: Unchanged = msgspec.field(default_factory=Unchanged)  # what the caller's lists held at the last save
+    frozen: Known = {}  # items of the newest state that can never change, as they are encoded
 
 
 class Heads:
@@ -66,7 +68,8 @@ class Heads:
         """Keep a head."""
         self._heads[key] = head
         self._heads.move_to_end(key)
-        self._weigh(key, head.room)
+        if self._sizes.get(key) != head.room:
+            self._weigh(key, head.room)
         while self._total > self._budget and len(self._heads) > 1:
             self.drop(next(iter(self._heads)))
 
@@ -158,11 +161,12 @@ class Restorer:
     async def catch_up(self, key: ThreadKey, head: Head) -> Head:
         """Bring a known head to the newest version in place, reading only what is new."""
         start, chain = head.last, head.chain
-        row = await self._storage.thread(key)
-        if row is not None and (row.uid, row.head, row.head_digest) == (head.uid, head.last, head.chain):
-            head.checkpoint = row.last_checkpoint
-            return head  # most often nobody wrote meanwhile: one question is enough to know
         restored = await self._storage.restore(key, after=start)
+        if restored is not None and not restored.entries and head.uid == restored.row.uid and head.last == start:
+            row = restored.row
+            if row.head == start and row.head_digest == chain:
+                head.checkpoint = row.last_checkpoint
+                return head  # most often nobody wrote meanwhile
         if restored is None or restored.row.uid != head.uid or restored.row.head < start:
             return await self.restore(key)
         if not restored.entries and restored.row.head_digest != chain:
@@ -262,7 +266,7 @@ class Restorer:
             head.count += own
             head.room += sum(weights) + sum(weight(each.payload) for each in restored.records)
             head.version = entries[-1].version
-            head.seen = Seen()
+            head.unchanged = Unchanged()
         head.checkpoint = restored.row.last_checkpoint
         if restored.entries:
             head.last, head.chain = restored.entries[-1].version, restored.entries[-1].chain

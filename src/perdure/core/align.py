@@ -17,11 +17,17 @@ _EDITS = 256
 
 
 def common_prefix(old: Sequence[Any], new: Sequence[Any]) -> int:
-    """How many items are equal from the start."""
-    for index, (one, other) in enumerate(zip(old, new, strict=False)):
-        if one != other:
-            return index
-    return min(len(old), len(new))
+    """How many items are equal from the start; halves are compared, each in one step of C."""
+    low, high = 0, min(len(old), len(new))
+    if old[:high] == new[:high]:
+        return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if old[low:middle] == new[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def common_suffix(old: Sequence[Any], new: Sequence[Any]) -> int:
@@ -34,6 +40,17 @@ def common_ends(old: Sequence[Any], new: Sequence[Any]) -> Pair:
     start = common_prefix(old, new)
     room = min(len(old), len(new)) - start
     return start, min(common_suffix(old[start:], new[start:]), room)
+
+
+def moved(old: Sequence[Raw], new: Sequence[Raw]) -> int:
+    """How many items went from the start, if that is all but for what came to the end; 0 for any other change.
+
+    That is what a window does, and aligning its items one by one would take longer than encoding them.
+    """
+    if not new or new[0] not in old:
+        return 0
+    gone = old.index(new[0])
+    return gone if old[gone:] == new[: len(old) - gone] else 0
 
 
 def in_place(old: Sequence[Raw], new: Sequence[Raw]) -> int:

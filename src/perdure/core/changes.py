@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from perdure.core import steps
 from perdure.core.codec import encode, guarded
-from perdure.core.document import Document, Edit, Opened, Placed, opened
+from perdure.core.document import Document, Opened, opened
 from perdure.core.errors import InvalidInputError, InvalidPathError, short_repr
 from perdure.core.ops import Append, Delete, Op, Ops, Set, Splice, Truncate
 from perdure.core.steps import Path, Step, show
@@ -35,25 +35,31 @@ class Change:
         delete: Iterable[Any],
         subclasses: Subclasses = "refuse",
     ) -> None:
-        sets, appends = _parsed(set), _parsed(append)
+        sets, appends = _parsed(set) if set != {} else [], _parsed(append) if append != {} else []
         self._sets = [(path, Raw(encode(value, at=path, subclasses=subclasses))) for path, value in sets]
         self._appends = [(path, _encoded(path, items, subclasses)) for path, items in appends]
         self._deletes = [steps.parse(path) for path in _paths(delete)] if delete != () else []
         if len(sets) + len(appends) + len(self._deletes) > 1:
             _refuse_overlap([*(path for path, _ in sets), *(path for path, _ in appends), *self._deletes])
-
-    @property
-    def commutes(self) -> bool:
-        """Whether it may be placed after changes its caller has not seen: appends may."""
-        return not self._sets and not self._deletes
+        self.commutes = not sets and not self._deletes  # it may be placed after changes its caller has not seen
 
     def request(self) -> list[object]:
         """What the caller asked for, for comparing requests under one key."""
         return [self._deletes, self._sets, self._appends]
 
-    def place(self, document: Document) -> Placed:
+    def place(self, document: Document) -> list[Op]:
         """The operations for this document; raise `InvalidPathError` where a path does not fit it."""
-        return self._placed_quickly(document) or Placed(self._placed(document))
+        placer = _Placer(document)
+        for path in self._deletes:
+            placer.delete(path)
+        for path, value in self._sets:
+            if len(path) == 1 and type(document.root) is dict and type(path[0]) is str:
+                placer.ops.append(Set(path, value))
+            else:
+                placer.set(path, value)
+        for path, items in self._appends:
+            placer.append(path, items)
+        return placer.ops
 
     def placed_after(self, newest: Ops) -> list[Op] | None:
         """The operations, where the newest change alone shows that they fit; None where it takes the whole state.
@@ -63,38 +69,6 @@ class Change:
         if not self.commutes or not all(_leaves_list(newest, path) for path, _ in self._appends):
             return None
         return [Append(path, items) for path, items in self._appends]
-
-    def _placed_quickly(self, document: Document) -> Placed | None:
-        """The common case, where every parent is a dict and every list is there; None for any other."""
-        root = document.root = guarded(opened, document.root)
-        if self._deletes or type(root) is not dict:
-            return None
-        ops: list[Op] = []
-        edits: list[Edit] = []
-        for path, value in self._sets:
-            inside = _dict_of(root, path)
-            if inside is None:
-                return None
-            ops.append(Set(path, value))
-            edits.append((inside, path[-1], value))
-        for path, items in self._appends:
-            inside = _dict_of(root, path)
-            target = None if inside is None else _opened_in(inside, path[-1])
-            if type(target) is not list:
-                return None
-            ops.append(Append(path, items))
-            edits.append((target, None, items))
-        return Placed(ops, edits)
-
-    def _placed(self, document: Document) -> list[Op]:
-        placer = _Placer(document)
-        for path in self._deletes:
-            placer.delete(path)
-        for path, value in self._sets:
-            placer.set(path, value)
-        for path, items in self._appends:
-            placer.append(path, items)
-        return placer.ops
 
 
 def _leaves_list(ops: Ops, path: Path) -> bool:
@@ -144,27 +118,13 @@ def _overlap(path: Path, other: Path) -> InvalidPathError:
     return InvalidPathError(_text(path), f"overlaps {_text(other)!r} in the same update; make it two")
 
 
-def _dict_of(root: dict[str, Any], path: Path) -> dict[str, Any] | None:
-    """The dict that the last step of `path` is a key of, if only dicts are on the way."""
-    node: Any = root
-    for step in path[:-1]:
-        node = _opened_in(node, step)
-        if type(node) is not dict:
-            return None
-    return node if type(path[-1]) is str else None
-
-
-def _opened_in(inside: dict[str, Any], step: Any) -> Any:
-    child = inside.get(step)
-    if type(child) is Raw:
-        child = inside[step] = guarded(opened, child)
-    return child
-
-
 class _Placer:
     def __init__(self, document: Document) -> None:
         self.ops: list[Op] = []
         self._made: set[Path] = set()
+        if type(document.root) is dict:
+            self._root: Any = document.root
+            return
         self._root = None if _is_none(document.root) else guarded(opened, document.root)
         if self._root is None:
             self._made.add(())

@@ -6,7 +6,7 @@ are msgpack; types beyond it are extensions (`zoo`), objects of registered class
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,9 +23,10 @@ from perdure.core.errors import (
     UnsupportedValueError,
     ValueDamagedError,
 )
-from perdure.core.plain import LEAVES, MAX_DEPTH, MAX_PARTS, TooManyParts, is_plain
+from perdure.core.frozen import Known, is_frozen, may_be_frozen
+from perdure.core.plain import LEAVES, MAX_DEPTH, MAX_PARTS, TooManyParts, is_plain, plain_parts
 from perdure.core.record import Record, type_name
-from perdure.core.registry import REGISTRY, Registry, taken_apart
+from perdure.core.registry import REGISTRY, Kept, Registry, taken_apart
 from perdure.core.steps import Path, Step, show
 from perdure.core.value_scan import LARGE, NEAR, SMALLEST, collide, foreign_keys
 
@@ -37,6 +38,8 @@ _encode = _encoder.encode
 _INT64, _UINT64 = -(1 << 63), (1 << 64) - 1
 Decode = Callable[[Any], Any]
 T = TypeVar("T")
+Node = Raw | dict[str, Raw | list[Raw]]
+_NOTHING: Mapping[str, list[Raw]] = {}
 _REASON = 200  # characters
 _NOT_PLAIN = (UnicodeEncodeError, OverflowError, RecursionError)
 
@@ -63,23 +66,114 @@ def encode(
     return _encode(_pack(value, Packer(root, at, registry, subclasses=subclasses)))
 
 
-def encode_into(
-    value: object, buffer: bytearray, *, registry: Registry = REGISTRY, subclasses: Subclasses = "refuse"
-) -> Raw:
-    """Encode a state into a buffer that is used again: fresh memory for a large state costs more than encoding it.
+def encode_parts(
+    state: object,
+    known: Known,
+    unchanged: Mapping[str, list[Raw]] = _NOTHING,
+    *,
+    registry: Registry = REGISTRY,
+    subclasses: Subclasses = "refuse",
+) -> tuple[Node, Known]:
+    """Encode a state part by part: a dict of encoded values and lists of encoded items, as `delta.changes` takes it.
 
-    The result is a view of the buffer; it must be let go before the buffer is used again.
+    Items are compared by their bytes, so nothing of what a caller changed in place is missed. `known` has the bytes of
+    frozen items of the state before, which cannot have changed; those of this one are returned. `unchanged` has those
+    of lists whose first items are what they were.
     """
+    if type(state) is not dict or not all(type(key) is str and _is_text(key) for key in state):
+        return Raw(encode(state, registry=registry, subclasses=subclasses)), {}
     try:
-        if is_plain(value):
-            _encoder.encode_into(value, buffer)
-            return Raw(buffer)
+        if not unchanged and is_plain(state):
+            return {
+                key: _items(value) if type(value) is list else Raw(_encode(value)) for key, value in state.items()
+            }, {}
     except _NOT_PLAIN:
         pass
     except TooManyParts:
         raise Packer("state", (), registry).too_many() from None
-    _encoder.encode_into(_pack(value, Packer("state", (), registry, subclasses=subclasses)), buffer)
-    return Raw(buffer)
+    parts = _Parts(registry, known, subclasses)
+    return {key: parts.encoded(key, value, unchanged.get(key, [])) for key, value in state.items()}, parts.frozen
+
+
+def _items(values: Iterable[Any]) -> list[Raw]:
+    return list(map(Raw, map(_encode, values)))
+
+
+class _Parts:
+    """The parts of a state that has more than plain values; how many there are is counted over all of them."""
+
+    def __init__(self, registry: Registry, known: Known, subclasses: Subclasses) -> None:
+        self.frozen: Known = {}
+        self._subclasses: Subclasses = subclasses
+        self._registry = registry
+        self._known = known
+        self._count = 0
+
+    def encoded(self, key: str, value: Any, begin: list[Raw]) -> Raw | list[Raw]:
+        """The value of a key of the state; the first items of a list may be known."""
+        if type(value) is not list:
+            return self._one(value, (key,))
+        return [*begin, *self._items(key, value[len(begin) :], len(begin))]  # another thread may change it meanwhile
+
+    def _items(self, key: str, items: list[Any], first: int) -> list[Raw]:
+        kinds = set(map(type, items))
+        if kinds and all(map(may_be_frozen, kinds)):
+            return self._frozen_items(key, items, first)
+        try:
+            if self._is_plain(items, 1):
+                return _items(items)
+            if kinds and (found := self._of_registered(items, kinds)):
+                return found
+        except _NOT_PLAIN:
+            pass
+        return [self._one(each, (key, at)) for at, each in enumerate(items, first)]
+
+    def _frozen_items(self, key: str, items: list[Any], first: int) -> list[Raw]:
+        found = list(map(self._known.get, map(id, items)))
+        self.frozen |= {id(each): known for each, known in zip(items, found, strict=True) if known is not None}
+        encoded: list[Raw] = []
+        for at, (each, known) in enumerate(zip(items, found, strict=True), first):
+            if known is None:
+                known = each, self._one(each, (key, at))
+                if is_frozen(each):
+                    self.frozen[id(each)] = known
+            encoded.append(known[1])
+        return encoded
+
+    def _of_registered(self, values: list[Any], kinds: set[type]) -> list[Raw] | None:
+        """Objects of registered classes with plain fields: what they are made of is looked at all at once."""
+        known = {kind: self._registry.of(kind) for kind in kinds}
+        if not all(known.values()) or any(map(_has_more_than_fields, kinds)):
+            return None
+        found: list[Kept] = [known[type(each)] for each in values]  # type: ignore[misc]
+        fields = [kept.fields(each) for kept, each in zip(found, values, strict=True)]
+        if not self._is_plain(fields, 1):
+            return None
+        bodies = [_encode((kept.tag, kept.version, own)) for kept, own in zip(found, fields, strict=True)]
+        return [Raw(_encode(Ext(zoo.OBJECT, body))) for body in bodies]
+
+    def _is_plain(self, value: object, depth: int) -> bool:
+        try:
+            parts = plain_parts(value, MAX_DEPTH - depth, MAX_PARTS - self._count)
+        except TooManyParts:
+            raise Packer("state", (), self._registry).too_many() from None
+        self._count += parts
+        return parts > 0
+
+    def _one(self, value: Any, at: Path) -> Raw:
+        try:
+            if type(value) in LEAVES or self._is_plain(value, len(at)):
+                return Raw(_encode(value))
+        except _NOT_PLAIN:
+            pass  # a lone surrogate or a large int: the packer keeps it
+        packer = Packer("state", at, self._registry, parts=self._count, subclasses=self._subclasses)
+        packed = Raw(_encode(_pack(value, packer)))
+        self._count = packer.parts
+        return packed
+
+
+def _has_more_than_fields(kind: type) -> bool:
+    return issubclass(kind, Enum) or hasattr(kind, "__dataclass_fields__")
 
 
 def encode_result(value: object, *, registry: Registry = REGISTRY, subclasses: Subclasses = "refuse") -> bytes:
@@ -252,7 +346,14 @@ class Packer:
     """Turns a value into plain parts and extensions, knowing at each moment where it is."""
 
     def __init__(
-        self, root: str, at: Path, registry: Registry, *, lenient: bool = False, subclasses: Subclasses = "refuse"
+        self,
+        root: str,
+        at: Path,
+        registry: Registry,
+        *,
+        lenient: bool = False,
+        parts: int = 0,
+        subclasses: Subclasses = "refuse",
     ) -> None:
         self._root = root
         self._at = at
@@ -261,7 +362,7 @@ class Packer:
         self._plain = subclasses == "plain"
         self._path: list[Step] = []
         self._open: set[int] = set()
-        self._parts = 0
+        self.parts = parts
 
     def place(self) -> str:
         """Where the packer is, for an error."""
@@ -274,8 +375,8 @@ class Packer:
 
     def pack(self, value: Any) -> Any:
         """Return what the encoder may be given for `value`."""
-        self._parts += 1
-        if self._parts > MAX_PARTS:
+        self.parts += 1
+        if self.parts > MAX_PARTS:
             raise self.too_many()
         kind = type(value)
         if kind is str:

@@ -35,9 +35,11 @@ def header_rest(entry: NewEntry | Entry, write_id: bytes, key: str | None, reque
 
 def link(previous: bytes, version: int, micros: int, rest: bytes, payload_digest: bytes) -> bytes:
     """The chain digest of one entry."""
-    return digest_of(
+    hashed = _EMPTY.copy()
+    hashed.update(
         previous + version.to_bytes(8, "big") + micros.to_bytes(8, "big", signed=True) + rest + payload_digest
     )
+    return hashed.digest()
 
 
 def snapshot_digest(chain: bytes, payload: bytes) -> bytes:

@@ -29,14 +29,14 @@ class Opened(msgspec.Struct):
 
 
 Node = Any  # Raw | dict[str, Node] | list[Node] | Opened | Missing
-Edit = tuple[Any, Any, Any]  # (dict, key, encoded value) or (list, None, encoded items)
 
 _encode = msgspec.msgpack.Encoder().encode
 _open_dict = msgspec.msgpack.Decoder(dict[str, Raw]).decode
 _open_list = msgspec.msgpack.Decoder(list[Raw]).decode
 _open_object = msgspec.msgpack.Decoder(tuple[str, int, dict[str, Raw]]).decode
 _open_ext = msgspec.msgpack.Decoder(Ext).decode
-_EMPTY = Raw(b"")
+_NOTHING = Raw(b"")
+_RAW = {Raw}
 _EXT_HEADS = {0xC7: 2, 0xC8: 3, 0xC9: 5, 0xD4: 1, 0xD5: 1, 0xD6: 1, 0xD7: 1, 0xD8: 1}  # head byte → offset of the code
 
 
@@ -92,6 +92,8 @@ def measure(node: Node) -> int:
         return measure(node.fields)
     if type(node) is dict:
         return sum(len(key) + 1 + measure(child) for key, child in node.items())
+    if set(map(type, node)) == _RAW:
+        return sum(map(len, node))
     return sum(map(measure, node))
 
 
@@ -124,6 +126,11 @@ class Document:
         """The state as it was saved, None before the first one. It is built part by part: nothing is put together."""
         return None if self.root is None else guarded(_value, self.root)
 
+    def items(self, key: str, count: int) -> list[Raw]:
+        """The first items of a list of the state, encoded."""
+        found = self._list((key,))[:count]
+        return found if set(map(type, found)) == _RAW else list(map(closed, found))
+
     def parts(self) -> Any:
         """The whole state, as an encoder takes it."""
         return None if self.root is None else _closed_objects(self.root)
@@ -139,7 +146,14 @@ class Document:
     def apply(self, ops: Ops) -> None:
         """Apply `ops` in place; raise `DoesNotFit` when one cannot be."""
         for op in ops:
-            self._apply(op)
+            root = self.root
+            if type(op) is Set and len(op.path) == 1 and type(root) is dict and type(op.path[0]) is str:
+                old = root.get(op.path[0], _NOTHING)
+                if self._size is not None:
+                    self._size += len(op.value) - (len(old) if type(old) is Raw else measure(old))
+                root[op.path[0]] = op.value
+            else:
+                self._apply(op)
 
     def fold(self, ops: Iterable[Op]) -> None:
         """Apply many operations in place: containers that were reached once are found again by their path.
@@ -243,29 +257,3 @@ def _has(inside: Any, step: Step) -> bool:
     if type(inside) is dict:
         return step in inside
     return type(inside) is list and isinstance(step, int) and 0 <= step < len(inside)
-
-
-class Placed:
-    """A change fitted to one document: its operations and, where they are simple, the very places they touch."""
-
-    __slots__ = ("_edits", "ops")
-
-    def __init__(self, ops: list[Op], edits: list[Edit] | None = None) -> None:
-        self.ops = ops
-        self._edits = edits
-
-    def apply(self, document: Document) -> None:
-        """Make the change, once it is stored. The document must not have changed since it was placed."""
-        if self._edits is None:
-            document.apply(self.ops)
-            return
-        grown = 0
-        for inside, step, value in self._edits:
-            if step is None:
-                inside.extend(value)
-                grown += sum(map(len, value))
-            else:
-                old = inside.get(step, _EMPTY)
-                grown += len(value) - (len(old) if type(old) is Raw else measure(old))
-                inside[step] = value
-        document.grow(grown)

@@ -7,7 +7,7 @@ a list of a thousand messages costs a few passes in C instead of a thousand call
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
@@ -16,7 +16,7 @@ MAX_PARTS = 10_000_000  # a shared or cyclic value that unfolds to more is refus
 
 LEAVES = frozenset({str, int, float, bool, type(None), bytes})
 _PLAIN = LEAVES | {dict, list}
-_STR = {str}
+_STR = frozenset({str})
 _DICT = {dict}
 _values = dict[str, Any].values
 
@@ -27,35 +27,35 @@ class TooManyParts(Exception):
 
 def is_plain(value: object, depth: int = MAX_DEPTH) -> bool:
     """Whether `value` is built of exact dicts with str keys, lists and plain leaves, and is not nested too deep."""
-    if depth > 1 and type(value) is dict and set(map(type, value.values())) <= LEAVES and set(map(type, value)) <= _STR:
-        return True  # one flat message: the commonest value of all
-    types: set[type] = {type(value)}
-    dicts: list[Any] = [value] if dict in types else []
-    lists: list[Any] = [value] if list in types else []
-    parts = 1
+    return bool(plain_parts(value, depth))
+
+
+def plain_parts(value: object, depth: int = MAX_DEPTH, most: int = MAX_PARTS) -> int:
+    """How many parts a plain value has, 0 for any other; raise `TooManyParts` for more than `most`."""
+    if depth > 1 and type(value) is dict and LEAVES.issuperset(map(type, value.values())) and _is_keyed(value):
+        return 1 + len(value)  # one flat message: the commonest value of all
+    values: list[Any] = [value]
+    parts = 0
     for _ in range(depth):
-        if not types <= _PLAIN:
-            return False
-        if not dicts and not lists:
-            return True
-        parts += sum(map(len, dicts)) + sum(map(len, lists))
-        if parts > MAX_PARTS:
+        parts += len(values)
+        if parts > most:
             raise TooManyParts
-        if set(map(type, chain.from_iterable(dicts))) - _STR:
-            return False
-        types = set(map(type, _children(dicts, lists)))
-        dicts, lists = _containers(dicts, lists, types)
-    return False
+        types = set(map(type, values))
+        if not types <= _PLAIN:
+            return 0
+        if types <= LEAVES:
+            return parts
+        dicts = values if types == _DICT else [each for each in values if type(each) is dict] if dict in types else []
+        lists = [each for each in values if type(each) is list] if list in types else []
+        if sum(map(len, dicts)) + sum(map(len, lists)) + parts > most:
+            raise TooManyParts
+        if dicts and not _is_keyed(chain.from_iterable(dicts)):
+            return 0
+        values = [*chain.from_iterable(map(_values, dicts)), *chain.from_iterable(lists)]
+        if not values:
+            return parts
+    return 0
 
 
-def _children(dicts: list[Any], lists: list[Any]) -> Iterator[Any]:
-    return chain(chain.from_iterable(map(_values, dicts)), chain.from_iterable(lists))
-
-
-def _containers(dicts: list[Any], lists: list[Any], types: set[type]) -> tuple[list[Any], list[Any]]:
-    """The dicts and lists of the next level. Most levels have only leaves, and then nothing is gathered."""
-    if types == _DICT:
-        return list(_children(dicts, lists)), []
-    below_dicts = [part for part in _children(dicts, lists) if type(part) is dict] if dict in types else []
-    below_lists = [part for part in _children(dicts, lists) if type(part) is list] if list in types else []
-    return below_dicts, below_lists
+def _is_keyed(keys: Iterable[Any]) -> bool:
+    return _STR.issuperset(map(type, keys))

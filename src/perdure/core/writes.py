@@ -182,11 +182,22 @@ def continues(row: ThreadRow, write: Write) -> bool:
 
     A storage that finds the line as it knew it needs no look at it first, but for the key.
     """
-    leased = row.lease_owner is not None
-    free = not leased if write.epoch is None else leased and write.epoch == row.epoch
-    known = write.uid in (None, row.uid) and write.expected in (None, row.state_version)
-    as_seen = write.after_run in (None, row.run) and write.head in (None, row.head)
-    return free and known and as_seen and write.since is None and write.is_plain and not row.is_quarantined
+    if write.epoch is None:
+        is_free = row.lease_owner is None
+    else:
+        is_free = row.lease_owner is not None and write.epoch == row.epoch
+    return (
+        is_free
+        and write.since is None
+        and write.uid in (None, row.uid)
+        and write.expected in (None, row.state_version)
+        and write.after_run in (None, row.run)
+        and write.head in (None, row.head)
+        and write.names is None
+        and write.back_to is None
+        and write.pruning is None
+        and row.quarantined_at is None
+    )
 
 
 def _admit_new(write: Write) -> ThreadRow:
@@ -246,53 +257,36 @@ def stamped(row: ThreadRow, write: Write, now: int | None = None) -> tuple[Threa
     that counts, if that is not the write's own.
     """
     now = write.micros if now is None else now
-    micros, until = max(now, row.updated), _until(write, now)
-    version, chain, state_version = row.head, row.head_digest, row.state_version
+    micros = max(now, row.updated)
+    version, chain, state_version, run = row.head, row.head_digest, row.state_version, row.run
     entries: list[Entry] = []
-    for at, new in enumerate(write.entries):
+    idem_key, request = write.idem_key, write.request if write.idem_key is not None else None
+    for new in write.entries:
         version += 1
-        is_keyed = at == 0 and write.idem_key is not None
-        idem_key, request = (write.idem_key, write.request) if is_keyed else (None, None)
         rest = header_rest(new, write.write_id, idem_key, request)
         chain = link(chain, version, micros, rest, new.digest)
-        state_version = version if new.kind in STATE_KINDS else state_version
-        if new.kind is EntryKind.RUN_STARTED:
-            row = msgspec.structs.replace(row, run=version)
-        entries.append(_entry(new, write.write_id, version, micros, chain, idem_key, request))
-    return _advanced(row, write, until, micros, version, state_version, chain), entries
-
-
-def _entry(
-    new: NewEntry, write_id: bytes, version: int, micros: int, chain: bytes, key: str | None, request: bytes | None
-) -> Entry:
-    return Entry(
-        version=version,
-        kind=new.kind,
-        micros=micros,
-        actor=new.actor,
-        write_id=write_id,
-        key=key,
-        request=request,
-        schema=new.schema,
-        digest=new.digest,
-        chain=chain,
-        payload=new.payload,
-    )
-
-
-def _advanced(
-    row: ThreadRow, write: Write, until: int, micros: int, version: int, state_version: int, chain: bytes
-) -> ThreadRow:
+        if new.kind in STATE_KINDS:
+            state_version = version
+        elif new.kind is EntryKind.RUN_STARTED:
+            run = version
+        entries.append(
+            Entry(
+                version=version, kind=new.kind, micros=micros, actor=new.actor, write_id=write.write_id, key=idem_key,
+                request=request, schema=new.schema, digest=new.digest, chain=chain, payload=new.payload,
+            )
+        )  # fmt: skip
+        idem_key = request = None  # stand on the first one
     moved = msgspec.structs.replace(
         row,
         head=version,
         state_version=state_version,
+        run=run,
         head_digest=chain,
         updated=micros,
         last_checkpoint=write.checkpoint.id if write.checkpoint else row.last_checkpoint,
-        lease_until=max(row.lease_until, until) if write.epoch is not None else row.lease_until,
+        lease_until=row.lease_until if write.epoch is None else max(row.lease_until, _until(write, now)),
     )
-    return patched(moved, write.patch) if write.patches else moved
+    return moved if write.patch is NO_PATCH else patched(moved, write.patch), entries
 
 
 def checkpoint_row(before: ThreadRow, after: ThreadRow, mark: CheckpointMark) -> CheckpointRow:
@@ -318,7 +312,9 @@ def foreseen(row: ThreadRow, write: Write, now: int | None = None) -> tuple[Appe
     """The answer to a write that is made on top of this line, and its entries; `now` as in `stamped`."""
     after, entries = stamped(row, write, now)
     mark = checkpoint_row(row, after, write.checkpoint) if write.checkpoint else None
-    return accepted(row, after, mark), entries
+    changed = after.state_version if after.state_version > row.head else 0
+    done = Appended(row=after, version=after.head, state_version=changed, before=row.state_version, checkpoint=mark)
+    return done, entries
 
 
 def found_again(row: ThreadRow, standing: Iterable[Header], mark_at: Callable[[int], CheckpointRow | None]) -> Appended:

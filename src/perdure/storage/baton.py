@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from perdure.storage.drive import drive
+from perdure.storage.drive import suspended
 
 T = TypeVar("T")
 _NUMBERS = count()
@@ -31,11 +31,14 @@ class Baton:
         """Hold it while `work` is driven to its end, in place."""
         with self.held:
             try:
-                return drive(work)
+                work.send(None)
+            except StopIteration as done:
+                return done.value
             except BaseException:
                 if not self.held._is_owned():  # a Ctrl-C came when it lay down already, and nobody had noted that
                     self.held.acquire()
                 raise
+            raise suspended(work)
 
     def laid_down(self) -> AbstractContextManager[None]:
         """Let others go on meanwhile; nothing happens for a thread that does not hold it."""

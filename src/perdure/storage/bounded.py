@@ -5,7 +5,7 @@ Everything above a storage unpacks and decodes what it is given without another 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.core.envelope import claimed
@@ -37,13 +37,16 @@ class BoundedStorage:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
-    async def append(self, write: Write) -> Appended:
+    def append(self, write: Write) -> Coroutine[Any, Any, Appended]:
+        small = self.limits.nodes // _RATIO
         for entry in write.entries:
-            self.limits.check_sealed(entry.payload, f"the entry {entry.kind.value!r} of thread {write.key.id!r}")
-        if write.checkpoint is not None:
+            if len(entry.payload) > small or entry.payload[1:2] == _PACKED:
+                self.limits.check_sealed(entry.payload, f"the entry {entry.kind.value!r} of thread {write.key.id!r}")
+        if write.checkpoint is not None and len(write.checkpoint.metadata) > small:
             self.limits.check(write.checkpoint.metadata, "the metadata of a checkpoint")
-        self.limits.check(write.patch.metadata or b"", f"the metadata of thread {write.key.id!r}")
-        return await self.inner.append(write)
+        if write.patch.metadata is not None:
+            self.limits.check(write.patch.metadata, f"the metadata of thread {write.key.id!r}")
+        return self.inner.append(write)
 
     async def put_thread(self, copy: ThreadCopy) -> ThreadRow:
         self._entries(copy.row.key, copy.entries)

@@ -16,9 +16,14 @@ def drive(work: Coroutine[Any, Any, T]) -> T:
         work.send(None)
     except StopIteration as done:
         return done.value
+    raise suspended(work)
+
+
+def suspended(work: Coroutine[Any, Any, Any]) -> SuspendedError:
+    """The error of a coroutine that waits for something, which is closed."""
     place = " > ".join(_chain(work))
     work.close()
-    raise SuspendedError(place)
+    return SuspendedError(place)
 
 
 def _chain(work: Any) -> Iterator[str]:

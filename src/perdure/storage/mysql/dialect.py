@@ -46,6 +46,7 @@ def dialect(users: UserIdType) -> Dialect:
     return Dialect(
         types=_types(users),
         bound=unchanged,
+        server_now=SERVER_NOW,
         lock=" FOR UPDATE",
         words=_WORDS,
         in_order="STRAIGHT_JOIN",

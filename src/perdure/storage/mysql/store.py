@@ -7,30 +7,27 @@ from typing import Any, Literal, cast
 
 from perdure.core.errors import InvalidInputError
 from perdure.core.ports import Silence, Telemetry
-from perdure.core.writes import Write
+from perdure.core.writes import Appended, Write
 from perdure.storage.baton import Baton
 from perdure.storage.contract import Migrate, Schema, Watch
 from perdure.storage.mysql.address import read_address
-from perdure.storage.mysql.continuing import Continuing
 from perdure.storage.mysql.dialect import UserIdType, dialect
 from perdure.storage.mysql.layout import Layout
 from perdure.storage.mysql.ports import InPlacePool, LoopPool
-from perdure.storage.mysql.saving import Saving
+from perdure.storage.mysql.save_text import MOST, SaveText
 from perdure.storage.mysql.transactions import MysqlPort
 from perdure.storage.ports import PollingWatch
-from perdure.storage.sql.retrying import CALL_TIMEOUT, Landed, check_call_timeout
+from perdure.storage.sql.retrying import CALL_TIMEOUT, check_call_timeout
 from perdure.storage.sql.rows import StoredThread
 from perdure.storage.sql.schema import STEPS, TABLES, SchemaStep
+from perdure.storage.sql.server_store import ServerStorage
 from perdure.storage.sql.statements import Statements
-from perdure.storage.sql.store import SqlStorage
-from perdure.storage.sql.transactions import CommitUnknown, ServerGone, TryAgain
-from perdure.storage.sql.writing import Answer, append_slowly
 from perdure.storage.steps import complete, usable
 
 Mode = Literal["sync", "async"]
 
 
-class MysqlStorage(SqlStorage):
+class MysqlStorage(ServerStorage):
     """Tables in one database of MariaDB (from 10.6) or MySQL (from 8.0.17); any number of hosts may share them.
 
     `server_time=False` has the caller's clock count, for tests. `password` is asked for every new connection and wins
@@ -74,10 +71,10 @@ class MysqlStorage(SqlStorage):
             pool, address.place, sql, server_time=server_time,
             retry_seconds=retry_seconds, call_timeout=call_timeout, baton=baton, telemetry=told,
         )  # fmt: skip
-        super().__init__(port, retry_seconds=retry_seconds)
+        super().__init__(port, port.time if server_time else None, retry_seconds=retry_seconds)
         self._steps = steps
         self._layout = Layout(address.place, address.database, sql, user_id_type, call_timeout, steps)
-        self._quick = (Continuing(sql, port, server_time=server_time), Saving(sql, port, server_time=server_time))
+        self._text = SaveText(sql, port, server_time=server_time)
 
     async def setup(self, migrate: Migrate = "auto") -> Schema:
         port = self._port
@@ -101,20 +98,11 @@ class MysqlStorage(SqlStorage):
     def watch(self, namespace: str) -> Watch:
         return PollingWatch(self._port.pause)
 
-    async def _append(self, write: Write, known: StoredThread | None, landed: Landed[Answer]) -> Answer:
-        """One round trip where that is enough; the slow way for the rest, and to say why a write was refused."""
-        in_doubt = False
-        for way in self._quick:
-            try:
-                answer = await way.save(write, known)
-            except (ServerGone, TryAgain):
-                break
-            except CommitUnknown:
-                in_doubt = True
-                break
-            if answer is not None:
-                return answer
-        return await self._run.write(lambda tx: append_slowly(tx, write), landed, in_doubt=in_doubt)
+    def _fits(self, write: Write) -> bool:
+        return super()._fits(write) and len(write.entries) <= MOST
+
+    async def _save(self, write: Write, known: StoredThread) -> Appended | None:
+        return await self._text.save(write, known)
 
 
 def _is_bad(kind: str, told: str) -> bool:

@@ -31,6 +31,7 @@ _WORDS = Words(
     ),
     walk=Walk(has="position(?::text in m.words) > 0", word=lambda word: f" {word} "),
 )
+SERVER_NOW = "(date_part('epoch', clock_timestamp()) * 1000000)::bigint"
 _SCHEMA_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 
 
@@ -44,6 +45,7 @@ def dialect(schema: str, users: UserIdType) -> Dialect:
         indexes="",
         lock=" FOR NO KEY UPDATE",
         words=_WORDS,
+        server_now=SERVER_NOW,
         arrays=True,
         json="json",
         json_has_nul=False,

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any
 from weakref import ref
 
-from perdure.storage.postgres.direct import given_up
+from perdure.storage.sql.retrying import no_answer
 
 # Seconds: a wait that ends sooner has heard something, else psycopg woke us (every 0.1 s). What psycopg itself says is
 # no help: before 3.2.13 it says that there is something to read, also when there is not.
@@ -52,3 +52,11 @@ def _ending(connection: Any, waits: Any, seconds: float) -> Generator[Any, Any, 
                 raise given_up(connection.pgconn, seconds)
     except StopIteration as done:
         return done.value
+
+
+def given_up(libpq: Any, seconds: float | None) -> Exception:
+    """The error of a call that took too long; its connection is closed, so that not even a ROLLBACK waits again."""
+    from psycopg import OperationalError
+
+    libpq.finish()
+    return OperationalError(no_answer(seconds))

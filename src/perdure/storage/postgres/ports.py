@@ -108,8 +108,6 @@ def driver() -> Any:
 class GivenInPlacePool:
     """A `ConnectionPool` of psycopg, used in place."""
 
-    _ours = False
-
     def __init__(self, options: Options) -> None:
         self.prepare = options.prepare
         self.refusals = Refusals()
@@ -129,7 +127,7 @@ class GivenInPlacePool:
         borrowed = not connection.autocommit
         if borrowed:
             connection.autocommit = True
-        return PsycopgWire(connection, self.prepare, Lender(self._call_timeout, self._ours, borrowed))
+        return PsycopgWire(connection, self.prepare, Lender(self._call_timeout, borrowed))
 
     def keep(self, wire: PsycopgWire) -> Any:
         return wire
@@ -156,8 +154,6 @@ class GivenInPlacePool:
 
 class InPlacePool(GivenInPlacePool):
     """A pool of our own for synchronous callers; opened by the first call, which is told the server's own words."""
-
-    _ours = True
 
     def __init__(self, url: str, options: Options) -> None:
         psycopg = driver()
@@ -220,8 +216,6 @@ class InPlacePool(GivenInPlacePool):
 class GivenLoopPool:
     """An `AsyncConnectionPool` of psycopg."""
 
-    _ours = False
-
     def __init__(self, options: Options) -> None:
         self.prepare = options.prepare
         self.refusals = Refusals()
@@ -241,7 +235,7 @@ class GivenLoopPool:
         borrowed = not connection.autocommit
         if borrowed:
             await connection.set_autocommit(True)
-        return AsyncPsycopgWire(connection, self.prepare, Lender(self._call_timeout, self._ours, borrowed))
+        return AsyncPsycopgWire(connection, self.prepare, Lender(self._call_timeout, borrowed))
 
     def keep(self, wire: AsyncPsycopgWire) -> Any:
         return wire
@@ -265,8 +259,6 @@ class GivenLoopPool:
 
 class LoopPool(GivenLoopPool):
     """Pools of our own, one for each event loop that uses the storage."""
-
-    _ours = True
 
     def __init__(self, url: str, options: Options) -> None:
         super().__init__(options)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from time import monotonic
 from typing import Literal
 
 from perdure.core.errors import NotAStorageError, StorageDamagedError
@@ -13,22 +12,20 @@ from perdure.core.ports import Silence, Telemetry
 from perdure.core.writes import Appended, Snapshot, Write, wakes
 from perdure.storage.baton import Baton
 from perdure.storage.contract import Migrate, Schema, Watch
-from perdure.storage.postgres.continuing import Continuation, Continuing
 from perdure.storage.postgres.dialect import dialect
 from perdure.storage.postgres.integrity import CHECKS
 from perdure.storage.postgres.options import Options, check, place_of
 from perdure.storage.postgres.ports import pool_for
-from perdure.storage.postgres.saving import Saving
+from perdure.storage.postgres.save_statement import MOST, SaveStatement, Saving
 from perdure.storage.postgres.snapshots import Snapshots
 from perdure.storage.postgres.transactions import PostgresPort
 from perdure.storage.postgres.watching import Announcer, Listening
 from perdure.storage.sql import setup
-from perdure.storage.sql.retrying import Landed
 from perdure.storage.sql.rows import Row, StoredThread
 from perdure.storage.sql.schema import STEPS, SchemaStep, run_step
+from perdure.storage.sql.server_store import ServerStorage
 from perdure.storage.sql.statements import Statements
-from perdure.storage.sql.store import SqlStorage
-from perdure.storage.sql.transactions import CommitUnknown, ServerGone, Transaction, TryAgain
+from perdure.storage.sql.transactions import Transaction
 from perdure.storage.sql.writing import Answer, append_slowly
 from perdure.storage.steps import complete, usable
 
@@ -36,7 +33,7 @@ Mode = Literal["sync", "async"]
 _ANY_TEXT = ("UTF8", "SQL_ASCII")  # encodings of databases that keep whatever is sent
 
 
-class PostgresStorage(SqlStorage):
+class PostgresStorage(ServerStorage):
     """Tables in a schema of their own; any number of processes and hosts may share them."""
 
     reuses_room = False  # dead rows stay until a vacuum
@@ -59,9 +56,8 @@ class PostgresStorage(SqlStorage):
         place = place_of(url, self._options.schema)
         pool, told = pool_for(url, mode, self._options), telemetry or Silence()
         port = PostgresPort(pool, place, self._sql, self._options, baton, told)
-        super().__init__(port, retry_seconds=self._options.retry_seconds)
-        self._saving = Saving(self._sql, server_time=self._options.server_time)
-        self._continuing = Continuing(self._sql, port.time)
+        super().__init__(port, port.time, retry_seconds=self._options.retry_seconds)
+        self._save_statement = SaveStatement(self._sql, port.time)
         self._snapshots = Snapshots(self._sql)
         self._announcer = Announcer(self._options.schema)
         self._listening = Listening(url, mode, self._options, told)
@@ -132,63 +128,26 @@ class PostgresStorage(SqlStorage):
     def watch(self, namespace: str) -> Watch:
         return self._listening.watch(namespace, self._port.pause)
 
-    async def _append(self, write: Write, known: StoredThread | None, landed: Landed[Answer]) -> Answer:
-        """One statement where that is enough; the slow way for the rest, and to say why a write was refused."""
-        in_doubt = False
-        if self._saving.fits(write):
-            try:
-                answer = await self._save_quickly(write, known)
-            except (ServerGone, TryAgain):
-                answer = None
-            except CommitUnknown:
-                answer, in_doubt = None, True
-            if answer is not None:
-                return answer
-        return await self._run.write(lambda tx: self._append_slowly(tx, write), landed, in_doubt=in_doubt)
+    def _fits(self, write: Write) -> bool:
+        # Many entries make a long text, and who waits for a write is told within its transaction.
+        return super()._fits(write) and not write.patches and len(write.entries) <= MOST and not wakes(write)
 
-    async def _save_quickly(self, write: Write, known: StoredThread | None) -> Answer | None:
-        """The save in one statement; None when it was refused."""
-        if known is not None and self._saving.fits_known(write, known):
-            moved = await self._moved(write, known)
-            if moved is not None:
-                return moved, known.number
-        if not self._saving.happens_once(write):
-            self._hear(0, 0.0, known)
-            return None
-        asked = monotonic()
-        rows = await self._port.save(lambda: self._saving.to_judge(write))
-        judged = self._saving.judged(write, rows[0]) if rows else None
-        if judged is not None:
-            self._hear(judged[0].row.updated, asked, known)
-        return judged
-
-    async def _moved(self, write: Write, known: StoredThread) -> Appended | None:
-        """The answer to a write that moved the head of the known line; None when that is another one by now."""
-        sent: Continuation | None = None
-        asked = 0.0
+    async def _save(self, write: Write, known: StoredThread) -> Appended | None:
+        sent: Saving | None = None
 
         def statement() -> tuple[str, Row]:
-            nonlocal sent, asked
-            sent, asked = self._continuing.continued(write, known), monotonic()
-            return (sent.text, sent.values) if sent else self._saving.to_move(write, known)
+            nonlocal sent
+            sent = self._save_statement.build(write, known)
+            return sent.text, sent.values
 
         rows = await self._port.save(statement)
-        if not rows or sent is not None:
-            return sent.answer if rows and sent is not None else None
-        self._hear(rows[0][0], asked, known)
-        return self._saving.moved(write, known, rows[0])
+        if rows and sent is not None:
+            return sent.answer
+        if self._time is not None:
+            self._time.doubt()
+        return None
 
-    def _hear(self, micros: int, asked: float, known: StoredThread | None) -> None:
-        """The server gave an entry this time: its own, unless it is that of the entry before."""
-        clock = self._port.time
-        if clock is None:
-            return
-        if known is None or micros > known.row.updated:
-            clock.hear(micros, asked)
-        else:
-            clock.doubt()
-
-    async def _append_slowly(self, tx: Transaction, write: Write) -> Answer:
+    async def _step_by_step(self, tx: Transaction, write: Write) -> Answer:
         answer = await append_slowly(tx, write)
         if wakes(write):
             await self._announce(tx, write.key.namespace)

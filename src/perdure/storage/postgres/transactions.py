@@ -12,10 +12,10 @@ from perdure.core.errors import StorageError, StorageUnavailableError
 from perdure.core.ports import Telemetry
 from perdure.storage.baton import Baton
 from perdure.storage.ports import check_usable
+from perdure.storage.postgres.dialect import SERVER_NOW
 from perdure.storage.postgres.errors import UNPREPARED, is_of_driver, refuses_login, sqlstate, translated, words
 from perdure.storage.postgres.options import Options
 from perdure.storage.postgres.ports import Pool
-from perdure.storage.postgres.saving import SERVER_NOW
 from perdure.storage.postgres.wires import Wire
 from perdure.storage.sql.retrying import Asking, Outage
 from perdure.storage.sql.rows import Row

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import select
 import time
-from collections.abc import Awaitable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
-from weakref import WeakKeyDictionary
 
 from perdure.storage.ports import loop_limit, renew
-from perdure.storage.postgres.direct import Direct, Preparation
-from perdure.storage.postgres.errors import UNPREPARED, sqlstate
 from perdure.storage.postgres.limits import limit, unlimit
 from perdure.storage.postgres.naming import name_apart
 from perdure.storage.sql.retrying import no_answer
 from perdure.storage.sql.rows import Row
 
 _IDLE = 0  # libpq's PQTRANS_IDLE
-_DIRECT: WeakKeyDictionary[Any, Direct] = WeakKeyDictionary()  # by connection, which outlives being lent
 
 
 class Lender(NamedTuple):
     """Whose connection it is."""
 
     seconds: float | None  # how long it may take to answer
-    ours: bool = False  # of a pool of ours
     borrowed: bool = False  # its owner wants it back without autocommit
-
-
-def _direct_of(connection: Any) -> Direct | None:
-    if connection.info.encoding != "utf-8" or not hasattr(select, "poll"):  # Windows has none
-        return None
-    if connection not in _DIRECT:
-        _DIRECT[connection] = Direct(connection.pgconn)
-    return _DIRECT[connection]
 
 
 class Wire(Protocol):
@@ -70,8 +55,7 @@ class _Psycopg:
         self.connection = connection
         self.borrowed = lender.borrowed
         self._seconds = lender.seconds
-        self._direct = _direct_of(connection) if prepare and lender.ours else None
-        self._prepare = None if prepare and self._direct is None else False
+        self._prepare = None if prepare else False  # None: what is asked for again and again
         if self._prepare is None:
             name_apart(connection)
         self._cursor: Any = cursor(connection, row_factory=tuple_row)
@@ -87,17 +71,6 @@ class _Psycopg:
         """Whether it is in working order and in no transaction."""
         return self.connection.pgconn.transaction_status == _IDLE
 
-    @contextmanager
-    def _preparing(self, direct: Direct, due: Preparation) -> Generator[None]:
-        """A statement that the server does not prepare goes through the cursor, for as long as there is a server."""
-        try:
-            yield
-        except Exception as exc:
-            if sqlstate(exc) in (None, *UNPREPARED) or not self.is_idle():
-                raise
-        else:
-            direct.prepared(due)
-
     def stays(self, seconds: float) -> bool:
         """Whether it may be used again as it is: in working order, and taken from its pool no longer ago than that."""
         return self.connection.pgconn.transaction_status == _IDLE and time.monotonic() - self._since <= seconds
@@ -112,22 +85,10 @@ class PsycopgWire(_Psycopg):
         super().__init__(connection, RawCursor, prepare, lender)
 
     async def rows(self, sql: str, values: Row = ()) -> list[Row]:
-        if self._direct is not None:
-            if (ready := self._direct.ready(sql, values)) is not None:
-                return self._direct.run(ready, self._seconds)
-            self._direct.note(sql, values)
-            self._prepare_next(self._direct)
         return self._cursor.execute(sql, values, prepare=self._prepare, binary=True).fetchall()
 
     async def run(self, sql: str, values: Row = ()) -> int:
-        if self._direct is not None:
-            self._prepare_next(self._direct)
         return self._cursor.execute(sql, values or None, prepare=self._prepare).rowcount
-
-    def _prepare_next(self, direct: Direct) -> None:
-        if (due := direct.next_due()) is not None:
-            with self._preparing(direct, due):
-                direct.prepare(due, self._seconds)
 
     async def fill(self, schema: str, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
         from psycopg import RawCursor
@@ -149,24 +110,12 @@ class AsyncPsycopgWire(_Psycopg):
         super().__init__(connection, AsyncRawCursor, prepare, lender)
 
     async def rows(self, sql: str, values: Row = ()) -> list[Row]:
-        if self._direct is not None:
-            if (ready := self._direct.ready(sql, values)) is not None:
-                return await self._direct.run_on_loop(ready, self._seconds)
-            self._direct.note(sql, values)
-            await self._prepare_next(self._direct)
         await self._cursor.execute(sql, values, prepare=self._prepare, binary=True)
         return await self._cursor.fetchall()
 
     async def run(self, sql: str, values: Row = ()) -> int:
-        if self._direct is not None:
-            await self._prepare_next(self._direct)
         await self._cursor.execute(sql, values or None, prepare=self._prepare)
         return self._cursor.rowcount
-
-    async def _prepare_next(self, direct: Direct) -> None:
-        if (due := direct.next_due()) is not None:
-            with self._preparing(direct, due):
-                await direct.prepare_on_loop(due, self._seconds)
 
     async def fill(self, schema: str, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
         from psycopg import AsyncRawCursor

@@ -43,6 +43,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     lock: str = ""  # keeps a line from changing until the transaction ends
     thread_of_entry: str = "thread"  # the thread of an entry, as the index over keys has it
     words: Words
+    server_now: str = "0"  # what time it is at the server, in microseconds
     arrays: bool = False  # whether a list can be bound as one value
     in_order: str = "CROSS JOIN"  # joins tables in the order they are named in
     greatest: str = "max"

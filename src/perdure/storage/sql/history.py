@@ -15,6 +15,7 @@ from perdure.core.writes import Restored, Snapshot, base_record, written_togethe
 from perdure.storage.lineage import Span, spans
 from perdure.storage.sql.prefixes import after_all
 from perdure.storage.sql.rows import (
+    THREAD_WIDTH,
     VERSIONS,
     Row,
     StoredThread,
@@ -52,9 +53,14 @@ async def row(tx: Transaction, key: ThreadKey) -> StoredThread | None:
     name = bytes.fromhex(key.digest())
     rows = await tx.rows(tx.sql.THREAD_ALONE, (name,))
     if rows:
-        return _of_key(thread_of(rows[0]), key)
+        return row_of(key, rows[0])
     await _check_absent(tx, key, name)
     return None
+
+
+def row_of(key: ThreadKey, row: Row) -> StoredThread:
+    """The thread of a row that was found by this key."""
+    return _of_key(thread_of(row), key)
 
 
 async def opened(tx: Transaction, key: ThreadKey, row: Row) -> StoredThread:
@@ -171,6 +177,21 @@ async def restore(
     entries = [entry_of(row) for row in rows]
     records = await _composed(tx, history, low) if any(map(is_blank, entries)) else []
     return stored, Restored(row=stored.row, snapshot=snapshot, entries=entries, records=records)
+
+
+async def since(tx: Transaction, key: ThreadKey, after: int) -> tuple[StoredThread, Restored] | None:
+    """The row and the entries after a version of a thread that is known so far; None where `restore` has to look.
+
+    Whose log it is, the chain tells: what is new follows from what is known.
+    """
+    rows = await tx.rows(tx.sql.SINCE, (bytes.fromhex(key.digest()), after))
+    if not rows:
+        return None
+    stored = _of_key(thread_of(rows[0][:THREAD_WIDTH]), key)
+    entries = [entry_of(each[THREAD_WIDTH:]) for each in rows if each[THREAD_WIDTH] is not None]
+    if after < stored.row.parent_version or any(map(is_blank, entries)):
+        return None
+    return stored, Restored(row=stored.row, snapshot=None, entries=entries)
 
 
 async def _newest_snapshot(tx: Transaction, history: History) -> Snapshot | None:

@@ -10,14 +10,12 @@ from typing import Any
 from perdure.core.errors import InvalidInputError
 from perdure.core.ports import Telemetry
 from perdure.storage.baton import Baton
-from perdure.storage.sql.transactions import CommitUnknown, Job, ServerGone, SqlPort, T, Transaction, TryAgain
+from perdure.storage.sql.transactions import CommitUnknown, Job, Landed, ServerGone, SqlPort, T, Transaction, TryAgain
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 CALL_TIMEOUT = 30.0  # seconds that a server may take to answer, unless the options say otherwise
 _LONGEST_CALL = 86_400  # more than a day does not fit into what sockets count with everywhere
 Unsettled = ServerGone | TryAgain | CommitUnknown
-# After a commit whose answer was lost: the answer if it stands, None if it does not.
-Landed = Callable[[Transaction, T | None], Coroutine[Any, Any, T | None]]
 
 
 class Retrying:

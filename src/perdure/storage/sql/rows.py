@@ -118,6 +118,9 @@ class _Line(msgspec.Struct, array_like=True, gc=False):
     identity: bytes
 
 
+THREAD_WIDTH = len(_Line.__struct_fields__)  # columns
+
+
 def check_identity(key: ThreadKey, uid: str, first_chain: bytes, identity: bytes) -> None:
     """Raise unless a row was made for this thread: its name, its owner or its log may be another's."""
     if identity_digest(key, uid, first_chain) != identity:

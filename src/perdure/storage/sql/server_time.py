@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from time import monotonic
 
-_CLOSE = 0.005  # seconds that an answer may have taken: so much earlier than it is there we may take it to be
+_CLOSE = 0.04  # seconds that an answer may have taken: so much earlier than it is there we may take it to be
 _LATELY = 60.0  # seconds after which two clocks may have drifted apart
 BEHIND = 100_000  # microseconds that the server lets a time of ours be before its own; after its own none may be
 

@@ -72,6 +72,7 @@ class Statements:
   WHERE e."row" = {thread}."row" * 4294967296 + 1)"""
         self.opened_columns = begun
         self.THREAD_ALONE = f"SELECT {columns} FROM {thread} WHERE name_key = ?"
+        self.ROW_AND_TIME = f"SELECT {columns}, {self.dialect.server_now} FROM {thread} WHERE name_key = ?"
         self.THREAD = f"SELECT {begun} FROM {thread} WHERE name_key = ?"
         self.THREAD_LOCKED = self.THREAD + self.dialect.lock
 
@@ -181,6 +182,13 @@ WHERE "row" > ? AND "row" <= ? AND write_id = ? ORDER BY "row" LIMIT 1"""
         # Entries for folding: the payload only where the state changed.
         self.FOLD = f"""SELECT {_ENTRY_COLUMNS}, CASE WHEN {_CHANGES_STATE} THEN payload END
 FROM {entry} WHERE "row" > ? AND "row" <= ? ORDER BY "row\""""
+
+        # The row of a thread and its own entries after a version, in one question.
+        folded = f"{columns}, CASE WHEN {_CHANGES_STATE.replace('kind', 'e.kind', 1)} THEN e.payload END"
+        self.SINCE = f"""SELECT t.*, {folded} FROM (SELECT {self.thread_columns} FROM {self.dialect.table("thread")}
+WHERE name_key = ?) t
+LEFT JOIN {entry} e ON e."row" > t."row" * 4294967296 + ? AND e."row" <= t."row" * 4294967296 + t.head
+ORDER BY e."row\""""
 
         # Entries with everything.
         self.ENTRIES = f"""SELECT {_ENTRY_COLUMNS}, payload FROM {entry}

@@ -29,10 +29,9 @@ from perdure.core.writes import (
 )
 from perdure.storage.contract import NEVER, Leftovers
 from perdure.storage.sql import doubts, finding, history, indexes, messages, reading, transfers, writing
-from perdure.storage.sql.retrying import Landed, Retrying
 from perdure.storage.sql.rows import StoredThread, scope_of
-from perdure.storage.sql.transactions import Job, SqlPort, Transaction
-from perdure.storage.sql.writing import Answer, LineChange
+from perdure.storage.sql.transactions import Job, Runner, SqlPort, Transaction
+from perdure.storage.sql.writing import LineChange
 
 T = TypeVar("T")
 _KNOWN = 10_000  # directory lines remembered; each is checked by the database before it is built on
@@ -44,27 +43,19 @@ class SqlStorage(ABC):
     reuses_room = True
     packs_from = packs_records_from = NEVER
 
-    def __init__(self, port: SqlPort, *, retry_seconds: float = 0.0) -> None:
+    def __init__(self, port: SqlPort, run: Runner) -> None:
         self._port = port
-        self._run = Retrying(port, retry_seconds)
+        self._run = run
         self._known: dict[ThreadKey, StoredThread] = {}
 
-    async def append(self, write: Write) -> Appended:
-        known = self._known.get(write.key)
-        since = known.row.head if known is not None else write.expected or 0
-        appended, number = await self._append(write, known, lambda tx, made: doubts.landed(tx, write, since, made))
-        self._remember(write.key, StoredThread(number, appended.row))
-        return appended
+    @abstractmethod
+    async def append(self, write: Write) -> Appended: ...
 
     def _remember(self, key: ThreadKey, stored: StoredThread) -> None:
         """The line as it was seen last: a write that builds on it needs no look first."""
         if len(self._known) >= _KNOWN:
             self._known.clear()
         self._known[key] = stored
-
-    @abstractmethod
-    async def _append(self, write: Write, known: StoredThread | None, landed: Landed[Answer]) -> Answer:
-        """Make a write, `known` being the line as it was seen last; `landed` finds it again after a lost answer."""
 
     async def keyed(self, key: ThreadKey, idem_key: str) -> Entry | None:
         return await self._run.glance(lambda tx: history.keyed(tx, key, idem_key))
@@ -73,7 +64,11 @@ class SqlStorage(ABC):
         return await self._run.read(lambda tx: history.under(tx, key, prefix))
 
     async def restore(self, key: ThreadKey, *, at: int | None = None, after: int | None = None) -> Restored | None:
-        found = await self._run.read(lambda tx: history.restore(tx, key, at, after))
+        found = None
+        if at is None and after is not None:
+            found = await self._run.glance(lambda tx: history.since(tx, key, after))
+        if found is None:
+            found = await self._run.read(lambda tx: history.restore(tx, key, at, after))
         if found is None:
             return None
         self._remember(key, found[0])

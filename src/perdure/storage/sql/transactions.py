@@ -66,6 +66,24 @@ class SqlPort(Protocol):
     async def close(self) -> None: ...
 
 
+# After a commit whose answer was lost: the answer if it stands, None if it does not.
+Landed = Callable[[Transaction, T | None], Coroutine[Any, Any, T | None]]
+
+
+class Runner(Protocol):
+    """What a storage gives its transactions to: a port, or what tries again where a server may be away."""
+
+    async def read(self, job: Job[T], *, alone: bool = False) -> T: ...
+
+    async def glance(self, job: Job[T]) -> T: ...
+
+    async def write(self, job: Job[T], landed: Landed[T] | None = None) -> T: ...
+
+    async def patiently(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Anything that may be done twice."""
+        ...
+
+
 class ServerGone(StorageUnavailableError):
     """The connection was lost before anything was committed."""
 

@@ -25,7 +25,7 @@ from perdure.core.errors import (
     StorageReadOnlyError,
     StorageUnavailableError,
 )
-from perdure.storage.drive import drive
+from perdure.storage.drive import drive, suspended
 from perdure.storage.permissions import PRIVATE, make_database
 from perdure.storage.ports import outcome
 from perdure.storage.sql.rows import Row
@@ -88,9 +88,11 @@ class Connection:
         self._never_waits = False
         self._synchronous = synchronous
         self._raw: sqlite3.Connection | None = None
+        self._transaction: Any = None  # on it
         self._file: tuple[int, int] | None = None  # device and inode of the file, once it was opened
         self._waits = True  # for other processes, as a new connection does
         self._leaves_wal = False
+        self._folder_is_synced = False  # with the files that opening made, or others before
 
     @property
     def is_open(self) -> bool:
@@ -122,9 +124,8 @@ class Connection:
             raw.execute(f"PRAGMA synchronous = {self._synchronous}")
             if self._leaves_wal:
                 raw.execute("PRAGMA wal_autocheckpoint = 0")
-            raw.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()  # makes the WAL file
-            _sync_folder(self.path)
             self._file = self._file or _identity(self.path)
+            self._folder_is_synced, self._transaction = False, SqliteTransaction(raw)
             if self._never_waits:
                 raw.execute("PRAGMA busy_timeout = 0")
         except BaseException:
@@ -145,13 +146,20 @@ class Connection:
     def transact(self, job: Job[T], begin: str) -> T:
         """Run one job in a transaction of its own."""
         try:
-            raw = self.raw()
+            raw = self._raw or self.raw()
             self._check_file()
-            self._roll_back()  # what a Ctrl-C left, that came while another one was handled
+            if raw.in_transaction:
+                self._roll_back()  # what a Ctrl-C left, that came while another one was handled
             raw.execute(begin)
-            answer = drive(job(SqliteTransaction(raw)))
-            raw.execute("COMMIT")
-            return answer
+            if not self._folder_is_synced and begin is BEGIN_WRITE:
+                self._sync_folder()
+            work = job(self._transaction)
+            try:
+                work.send(None)  # a job never waits
+            except StopIteration as done:
+                raw.execute("COMMIT")
+                return done.value
+            raise suspended(work)
         except BaseException as exc:
             raise self._undone(exc) from exc.__cause__
 
@@ -170,6 +178,8 @@ class Connection:
                 raw.execute("PRAGMA busy_timeout = 0")
                 self._waits = False
             raw.execute(BEGIN_WRITE)
+            if not self._folder_is_synced:
+                self._sync_folder()
             outcomes = [_apart(raw, job) for job in jobs]
         except (sqlite3.Error, _WroteBeforeRefusal):
             self._roll_back()
@@ -214,9 +224,26 @@ class Connection:
 
     def _check_file(self) -> None:
         """A file that was removed or replaced under an open store still takes writes, which nobody would ever find."""
-        if _identity(self.path) != self._file:
+        try:
+            found = os.stat(self.path)
+            is_there = (found.st_dev, found.st_ino) == self._file
+        except OSError:
+            is_there = _identity(self.path) == self._file  # says why it cannot be looked at
+        if not is_there:
             self.close()
             raise StorageUnavailableError(self.path, "the database file was removed or replaced")
+
+    def _sync_folder(self) -> None:
+        """Make new files durable before the first commit. SQLite syncs the folder too, but goes on when that fails."""
+        try:
+            folder = os.open(os.path.dirname(os.path.abspath(self.path)), os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as exc:
+            raise StorageIOError(self.path, f"its folder cannot be synced ({exc})") from exc
+        self._folder_is_synced = True
 
     def wait_for_others(self) -> None:
         """From here on a transaction waits while another process writes."""
@@ -279,18 +306,6 @@ def _identity(path: str) -> tuple[int, int] | None:
     except OSError as exc:
         raise StorageIOError(path, f"it cannot be looked at ({exc})") from exc
     return found.st_dev, found.st_ino
-
-
-def _sync_folder(path: str) -> None:
-    """Make new files durable. SQLite syncs the folder too, but goes on when that fails."""
-    try:
-        folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except OSError as exc:
-        raise StorageIOError(path, f"its folder cannot be synced ({exc})") from exc
 
 
 def _is_denied(path: str) -> bool:

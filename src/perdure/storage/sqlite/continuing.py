@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from perdure.core.threads import ThreadRow
+from perdure.core.threads import NO_PATCH
 from perdure.core.writes import Appended, Write, continues, foreseen
 from perdure.storage.sql.dialect import MINUTE
-from perdure.storage.sql.rows import Row, StoredThread, checkpoint_values, entry_values
+from perdure.storage.sql.rows import VERSIONS, StoredThread, checkpoint_values, entry_values
 from perdure.storage.sql.transactions import Transaction
 from perdure.storage.sql.writing import Answer, append_slowly
 from perdure.storage.sqlite.connection import SqliteTransaction
@@ -31,7 +31,8 @@ _MOVE_LINE = f"UPDATE perdure_thread SET {_HEAD}, lease_until = ?, updated_minut
 
 async def append(tx: Transaction, write: Write, known: StoredThread | None) -> Answer:
     """The append of the contract, and the number of the thread's row. `known` is the line as this process saw it."""
-    if known is not None and not write.patches and not write.blobs and continues(known.row, write):
+    is_plain = write.patch is NO_PATCH or not write.patches
+    if known is not None and is_plain and not write.blobs and continues(known.row, write):
         done = _append_to_known(cast("SqliteTransaction", tx), write, known)
         if done is not None:
             return done, known.number
@@ -40,26 +41,26 @@ async def append(tx: Transaction, write: Write, known: StoredThread | None) -> A
 
 def _append_to_known(tx: SqliteTransaction, write: Write, known: StoredThread) -> Appended | None:
     """None, and nothing changed, when the line is another one by now, or the key stands."""
-    before, (answer, entries) = known.row, foreseen(known.row, write)
-    if not tx.execute(_ADD_ENTRY, entry_values(known.place(before.head + 1), entries[0])).rowcount:
+    before, (answer, entries), execute = known.row, foreseen(known.row, write), tx.execute
+    after, begin = answer.row, known.number * VERSIONS
+    if not execute(_ADD_ENTRY, entry_values(begin + before.head + 1, entries[0])).rowcount:
         return None
-    move, values = _moved(before, answer.row)
-    if not tx.execute(move, (*values, *known.as_known())).rowcount:
-        tx.execute(_TAKE_BACK, (known.place(before.head + 1),))
-        return None
-    for entry in entries[1:]:
-        tx.execute(STATEMENTS.INSERT_ENTRY, entry_values(known.place(entry.version), entry))
-    mark = answer.checkpoint
-    if mark is not None:
-        values = checkpoint_values(known.number, known.place(mark.entry), mark)
-        tx.execute(STATEMENTS.INSERT_CHECKPOINT, values)
-    return answer
-
-
-def _moved(before: ThreadRow, after: ThreadRow) -> tuple[str, Row]:
+    as_known = (
+        known.number, before.uid, before.head, before.head_digest, before.epoch, before.lease_owner, before.lease_until,
+        before.wake_at,
+    )  # fmt: skip
     head = (
         after.head, after.state_version, after.run, after.head_digest, after.last_checkpoint, after.updated,
     )  # fmt: skip
     if after.lease_until == before.lease_until and after.updated >> MINUTE == before.updated >> MINUTE:
-        return _MOVE_HEAD, head
-    return _MOVE_LINE, (*head, after.lease_until, after.updated >> MINUTE)
+        moved = execute(_MOVE_HEAD, (*head, *as_known)).rowcount
+    else:
+        moved = execute(_MOVE_LINE, (*head, after.lease_until, after.updated >> MINUTE, *as_known)).rowcount
+    if not moved:
+        execute(_TAKE_BACK, (begin + before.head + 1,))
+        return None
+    for entry in entries[1:]:
+        execute(STATEMENTS.INSERT_ENTRY, entry_values(begin + entry.version, entry))
+    if (mark := answer.checkpoint) is not None:
+        execute(STATEMENTS.INSERT_CHECKPOINT, checkpoint_values(known.number, begin + mark.entry, mark))
+    return answer

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from time import perf_counter
 from typing import Any
 
 from perdure.core.errors import StorageClosedError
 from perdure.core.ports import Telemetry
 from perdure.storage.ports import Answer, Worker, check_usable, outcome, pause_in_place, pause_on_loop, settle_together
-from perdure.storage.sql.transactions import Job, T, Transaction
+from perdure.storage.sql.transactions import Job, Landed, T, Transaction
 from perdure.storage.sqlite.connection import BEGIN_READ, BEGIN_WRITE, Connection, Outcome
 from perdure.storage.sqlite.looking import Looking
 from perdure.storage.sqlite.pace import Company, Pace, Upkeep
@@ -31,8 +31,11 @@ class DirectPort:
         self._pid = os.getpid()
         self._closed = False
 
-    async def write(self, job: Job[T]) -> T:
+    async def write(self, job: Job[T], landed: Landed[T] | None = None) -> T:
         return self._run(job, BEGIN_WRITE)
+
+    async def patiently(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return await attempt()
 
     async def write_long(self, job: Job[T]) -> T:
         """A write that takes its time."""
@@ -45,7 +48,8 @@ class DirectPort:
         return self._run(job, BEGIN_READ)
 
     def _run(self, job: Job[T], begin: str) -> T:
-        check_usable(self._connection.path, self._pid, self._closed)
+        if self._closed or self._pid != os.getpid():
+            check_usable(self._connection.path, self._pid, self._closed)
         with self._lock:
             return self._connection.transact(job, begin)
 
@@ -95,7 +99,7 @@ class GroupPort:
         self._upkeep = Upkeep(self._writing.path)
         self._writing.leave_wal()
 
-    async def write(self, job: Job[T]) -> T:
+    async def write(self, job: Job[T], landed: Landed[T] | None = None) -> T:
         check_usable(self._writing.path, self._pid, self._closed)
         if not self._lanes and not self._under_way and self._pace.is_quick and self._company.is_absent():
             made = self._at_once(job)
@@ -134,6 +138,9 @@ class GroupPort:
 
     async def glance(self, job: Job[T]) -> T:
         return await self._looking.glance(job)
+
+    async def patiently(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return await attempt()
 
     def _begin(self, loop: Any) -> None:
         """Work through everything that waits on this loop, and commit it, or hand that to the writer."""

@@ -11,19 +11,17 @@ from perdure.core.messages import Projected
 from perdure.core.ports import Silence, Telemetry
 from perdure.core.threads import ThreadRow
 from perdure.core.transfer import ThreadCopy, check
-from perdure.core.writes import Write
+from perdure.core.writes import Appended, Write
 from perdure.storage.contract import Migrate, Schema, Watch
 from perdure.storage.permissions import PRIVATE
 from perdure.storage.ports import PollingWatch
 from perdure.storage.sql.messages import project
-from perdure.storage.sql.retrying import Landed
 from perdure.storage.sql.rows import StoredThread
 from perdure.storage.sql.schema import STEPS, SchemaStep, run_step
 from perdure.storage.sql.setup import set_up
 from perdure.storage.sql.store import SqlStorage
 from perdure.storage.sql.transactions import Transaction
 from perdure.storage.sql.transfers import put_thread
-from perdure.storage.sql.writing import Answer
 from perdure.storage.sqlite.connection import Connection
 from perdure.storage.sqlite.continuing import append
 from perdure.storage.sqlite.dialect import DIALECT
@@ -41,6 +39,7 @@ class SqliteStorage(SqlStorage):
 
     packs_from = 1850  # of a page of 8 KB: four entries that are larger would take two
     packs_records_from = 1000
+    _is_library_checked = False
 
     def __init__(
         self,
@@ -61,15 +60,23 @@ class SqliteStorage(SqlStorage):
 
         port = DirectPort(connection) if mode == "sync" else GroupPort(connection, telemetry or Silence())
         self._write_long = port.write_long
-        super().__init__(port)
+        super().__init__(port, port)
 
     async def setup(self, migrate: Migrate = "auto") -> Schema:
         _check_place(self.path, migrate)
-        await self._port.read(self._check_library)
+        if not SqliteStorage._is_library_checked:
+            await self._port.read(self._check_library)
+            SqliteStorage._is_library_checked = True  # one library for the whole process
         return await set_up(self._port, self.path, migrate, self._steps)
 
-    async def _append(self, write: Write, known: StoredThread | None, landed: Landed[Answer]) -> Answer:
-        return await self._run.write(lambda tx: append(tx, write, known), landed)
+    async def append(self, write: Write) -> Appended:
+        known = self._known.get(write.key)
+        appended, number = await self._port.write(lambda tx: append(tx, write, known))
+        if write.key in self._known:
+            self._known[write.key] = StoredThread(number, appended.row)
+        else:
+            self._remember(write.key, StoredThread(number, appended.row))
+        return appended
 
     async def _check_library(self, tx: Transaction) -> None:
         if not await tx.rows(HAS_FTS5):

@@ -2,13 +2,13 @@
 
     BEGIN ─ head, if the line is the known one ─ entries ─ checkpoint ─ COMMIT
 
-Half the work of `saving`, which makes the write when the line is another one by now. If the head did not move, the
+If the head did not move, the
 entry has no place: the text ends there with an error (`Missed`), and nothing is committed. A server whose client is
 gone may take a head that moved for one that did not; then nothing is committed either.
 
 All that is written is known before it is sent, so that the server computes nothing and has nothing to tell. The time is
-the server's, as it was told lately (`ServerTime`); if its clock says otherwise, the head does not move, and the way in
-which the line is read hears what it says.
+the server's, as it was told lately (`ServerTime`); if its clock says otherwise, the head does not move, and the row is
+read with the time.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import Any
 
 from perdure.core.entries import Entry
 from perdure.core.threads import ThreadRow
-from perdure.core.writes import Appended, Write, continues, foreseen
+from perdure.core.writes import Appended, Write, foreseen
 from perdure.storage.mysql.dialect import SERVER_NOW
 from perdure.storage.mysql.errors import Missed
 from perdure.storage.mysql.literals import spelled
-from perdure.storage.mysql.phrases import MOST, Phrase
 from perdure.storage.mysql.transactions import MysqlPort
-from perdure.storage.sql.rows import StoredThread, checkpoint_values, entry_values, metadata_text, tags_text
+from perdure.storage.sql.rows import Row, StoredThread, checkpoint_values, entry_values, metadata_text, tags_text
 from perdure.storage.sql.server_time import BEHIND, ServerTime
 from perdure.storage.sql.statements import ENTRY_COLUMNS, Statements
-from perdure.storage.sql.writing import Answer
 
+Phrase = tuple[str, Row]  # a statement and its values
+MOST = 16  # entries in one text
 _MOVE = "UPDATE {thread} SET head = ?, head_digest = ?, updated_at = ?"
 _AS_KNOWN = """ WHERE "row" = ? AND uid = ? AND head = ? AND head_digest = ? AND epoch = ?
   AND lease_owner <=> ? AND lease_until = ? AND wake_at <=> ? AND name_key IS NOT NULL AND updated_at <= ?"""
@@ -37,7 +37,7 @@ _ENTRY = "INSERT INTO {entry} ({columns}) VALUES ({place}, {rest})"
 _PLACE = "IF(ROW_COUNT() = 1, ?, NULL)"  # none, if the head did not move
 
 
-class Continuing:
+class SaveText:
     """From a write to the text of its save, whose answer is known if it is made."""
 
     def __init__(self, sql: Statements, port: MysqlPort, *, server_time: bool) -> None:
@@ -50,42 +50,36 @@ class Continuing:
         self._port = port
         self._time: ServerTime | None = port.time if server_time else None
 
-    async def save(self, write: Write, known: StoredThread | None) -> Answer | None:
-        """Make the write, if it is one on top of the known line, which admits it; None when it is not made."""
-        now = self._now(write)
-        if known is None or now is None or not self._fits(write, known.row, now):
-            return None
+    async def save(self, write: Write, known: StoredThread) -> Appended | None:
+        """Make a write that the known line admits; None when that is another one by now."""
         answer: Appended | None = None
 
         def statements() -> list[bytes]:
             nonlocal answer
-            answer, entries = foreseen(known.row, write, self._now(write) or now)  # it may have waited for a connection
-            return [spelled(*phrase) for phrase in self._phrases(known, answer, entries)]
+            now = self._now(write)  # it may have waited for a connection
+            answer, entries = foreseen(known.row, write, now)
+            return [spelled(*phrase) for phrase in self._phrases(known, answer, entries, now)]
 
         try:
             await self._port.save(statements, results=False)
         except Missed:
             return None
-        return (answer, known.number) if answer else None
+        return answer
 
-    def _now(self, write: Write) -> int | None:
-        return write.micros if self._time is None else self._time.now()
+    def _now(self, write: Write) -> int:
+        return write.micros if self._time is None else self._time.now() or write.micros
 
-    def _fits(self, write: Write, line: ThreadRow, now: int) -> bool:
-        went_back = self._time is not None and line.updated - now >= BEHIND  # its clock: until it has come up again
-        return len(write.entries) <= MOST and not write.blobs and not went_back and continues(line, write)
-
-    def _phrases(self, known: StoredThread, answer: Appended, entries: list[Entry]) -> Iterator[Phrase]:
-        yield self._moved(known, answer.row)
+    def _phrases(self, known: StoredThread, answer: Appended, entries: list[Entry], now: int) -> Iterator[Phrase]:
+        yield self._moved(known, answer.row, now)
         yield from self._added(known, entries)
         if (mark := answer.checkpoint) is not None:
             yield self._mark, checkpoint_values(known.number, known.place(mark.entry), mark)
 
-    def _moved(self, known: StoredThread, after: ThreadRow) -> Phrase:
+    def _moved(self, known: StoredThread, after: ThreadRow, now: int) -> Phrase:
         changed = _changed(known.row, after)
         sets = "".join(f", {column} = ?" for column in changed)
         values = (after.head, after.head_digest, after.updated, *changed.values(), *known.as_known(), after.updated)
-        in_time = () if self._time is None else (after.updated,)
+        in_time = () if self._time is None else (now,)
         return self._move + sets + self._as_known, (*values, *in_time)
 
     def _added(self, known: StoredThread, entries: list[Entry]) -> Iterator[Phrase]:
