@@ -11,7 +11,7 @@ import perdure.webhooks
 from perdure.app.branches import Branch
 from perdure.app.copying import Copied
 from perdure.app.exporting import Exported
-from perdure.app.freshness import LastRead
+from perdure.app.handle import LastRead
 from perdure.app.maintenance import PruneReport
 from perdure.app.sql_views import ViewsReport
 from perdure.checkpoints.pruning import Pruned

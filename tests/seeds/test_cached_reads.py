@@ -13,7 +13,7 @@ import pytest
 from redis import Redis
 
 import perdure
-from perdure.app.freshness import LastRead
+from perdure.app.handle import LastRead
 from perdure.checkpointer import AgentState, SQLiteCheckpointer
 from perdure.core.errors import InvalidInputError, NotFoundError, VersionConflictError
 from perdure.storage.hot import cache

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
-
+from perdure.app.handle import LastRead
 from perdure.app.options import hint
 from perdure.core.errors import InvalidInputError
 from perdure.core.identity import ThreadKey
@@ -16,18 +15,9 @@ if TYPE_CHECKING:
     from perdure.storage.contract import Storage
     from perdure.storage.hot.store import HotStorage
 
-Fresh = Literal["storage", "cache"]
 FRESH = ("storage", "cache")
 MAX_AGE = 60.0  # seconds
 _MOST_SECONDS = 1_000_000_000
-
-
-class LastRead(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the newest answer of a handle came from, and how old it was."""
-
-    source: Fresh  # "cache": Redis alone vouched for it
-    age: float  # seconds since the storage said so; 0.0 where it was asked
-    version: int  # of the state, or of the thread where messages were read
 
 
 def is_cached(fresh: object, max_age: object) -> float | None:

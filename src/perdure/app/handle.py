@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from perdure.app.freshness import LastRead
 from perdure.app.parts import Parts
 from perdure.app.users import UserId
 from perdure.checkpoints.requests import Request, Saved
@@ -27,6 +26,15 @@ from perdure.core.identity import ThreadKey, check_id, check_label
 from perdure.core.threads import NO_PATCH, ThreadPatch, ThreadRow
 
 ABSENT: Any = object()
+Fresh = Literal["storage", "cache"]
+
+
+class LastRead(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the newest answer of a handle came from, and how old it was."""
+
+    source: Fresh  # "cache": Redis alone vouched for it
+    age: float  # seconds since the storage said so; 0.0 where it was asked
+    version: int  # of the state, or of the thread where messages were read
 
 
 class Sight(msgspec.Struct, frozen=True):

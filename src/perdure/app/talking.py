@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
-from perdure.app.freshness import Fresh, cached_messages, is_cached
+from perdure.app.handle import Fresh
 from perdure.app.travelling import TimeTravel
 from perdure.core.checkpoint import check_limit
 from perdure.core.codec import encode
@@ -52,7 +52,11 @@ class Talking(TimeTravel):
 
         With `fresh="cache"` Redis alone is asked for the newest ones, as by `load`; it knows no search and no filters.
         """
-        oldest = is_cached(fresh, max_age)
+        oldest = None
+        if fresh != "storage" or max_age is not None:
+            from perdure.app.freshness import is_cached
+
+            oldest = is_cached(fresh, max_age)
         if search is None and before is None and after is None and not filters:
             return await self._list(None if limit is None else check_limit(limit), oldest)
         if oldest is not None:
@@ -62,10 +66,13 @@ class Talking(TimeTravel):
 
     async def _list(self, limit: int | None, oldest: float | None) -> list[Any]:
         key = await self._found()
-        cached = None if oldest is None else await cached_messages(self._parts, key, limit, oldest)
-        if cached is not None:
-            said, self._last_read = cached
-            return said
+        if oldest is not None:
+            from perdure.app.freshness import cached_messages
+
+            cached = await cached_messages(self._parts, key, limit, oldest)
+            if cached is not None:
+                said, self._last_read = cached
+                return said
         return await self._parts.messages.list(key, limit)
 
     async def message_lines(

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from perdure.app.freshness import Fresh, LastRead, cached_head, is_cached
-from perdure.app.handle import ABSENT, built, checkpoint_of
+from perdure.app.handle import ABSENT, Fresh, LastRead, built, checkpoint_of
 from perdure.app.naming import ThreadInfo, info_of
 from perdure.app.rerunning import Running
 from perdure.core import steps
@@ -62,7 +61,11 @@ class Thread(Running):
         at most `max_age` seconds ago (60); `last_read` tells how old it is. The storage is asked where Redis does not
         have it. Saving a state that is not the newest any more is refused as ever.
         """
-        oldest = is_cached(fresh, max_age)
+        oldest = None
+        if fresh != "storage" or max_age is not None:
+            from perdure.app.freshness import is_cached
+
+            oldest = is_cached(fresh, max_age)
         if oldest is not None and ref is not None:
             raise InvalidInputError('fresh="cache" knows the newest state only; leave ref or fresh out')
         key = await self._found()
@@ -81,10 +84,13 @@ class Thread(Running):
             return default
 
     async def _head(self, key: ThreadKey, oldest: float | None) -> Head:
-        cached = None if oldest is None else await cached_head(self._parts, key, oldest)
-        if cached is not None:
-            head, self._last_read = cached
-            return head
+        if oldest is not None:
+            from perdure.app.freshness import cached_head
+
+            cached = await cached_head(self._parts, key, oldest)
+            if cached is not None:
+                head, self._last_read = cached
+                return head
         try:
             head = await self._parts.engine.head(key)
         except DamagedError as exc:

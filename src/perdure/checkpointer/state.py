@@ -7,8 +7,7 @@ from typing import Any, Self
 
 import msgspec
 
-from perdure.app.freshness import LastRead
-from perdure.app.handle import Sight
+from perdure.app.handle import LastRead, Sight
 from perdure.core.errors import InvalidInputError, UnsupportedValueError
 from perdure.core.identity import ThreadKey
 from perdure.core.message import Message

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from perdure.app.analytics import Analytics, Topics
 from perdure.app.asking import Filters, MessageLine
-from perdure.app.freshness import Fresh, LastRead
+from perdure.app.handle import Fresh, LastRead
 from perdure.app.talking import Place
 from perdure.app.thread import Thread as AsyncThread
 from perdure.app.users import UserId

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from perdure.app.branches import Branch
-from perdure.app.freshness import Fresh
+from perdure.app.handle import Fresh
 from perdure.app.rerunning import Changed, Effects
 from perdure.app.thread import PathLike, ThreadInfo
 from perdure.app.travelling import OnFailure
