@@ -104,6 +104,11 @@ COMMANDS = {
         "run", "perdure.cli.runs:signal", "Send a value to the run of a thread.",
         ("perdure signal ticket-42 paid", "perdure signal ticket-42 paid '{\"amount\": 5}' --key invoice-3"),
     ),
+    "run": Command(
+        "run", "perdure.cli.workflow:run", "Run a workflow file until it ends or waits for a person.",
+        ("perdure run workflow.yaml --handlers release.py --input service=api",
+         "perdure run workflow.yaml --handlers release.py --thread release-17"),
+    ),
     "worker": Command(
         "run", "perdure.cli.worker:worker", "Take up runs as they become due, until SIGTERM.",
         ("perdure worker agents.py", "perdure worker my.agents:register --concurrency 4"),
@@ -220,6 +225,19 @@ COMMANDS = {
 }  # fmt: skip
 
 OF_TWO_WORDS = {
+    "workflow check": Command(
+        "run", "perdure.cli.workflow:check", "Check a workflow file, with the line of each mistake.",
+        ("perdure workflow check workflow.yaml", "perdure workflow check workflow.yaml -o json"),
+    ),
+    "workflow show": Command(
+        "look", "perdure.cli.workflow:show", "Show a workflow file, and how far a run of it came.",
+        ("perdure workflow show workflow.yaml --thread release-17",
+         "perdure workflow show workflow.yaml --form mermaid"),
+    ),
+    "workflow schema": Command(
+        "start here", "perdure.cli.workflow:schema", "Print the JSON Schema of workflow files, for editors.",
+        ("perdure workflow schema", "perdure workflow schema > workflow.schema.json"),
+    ),
     "export langgraph": Command(
         "care", "perdure.cli.graphs:export_langgraph", "Write threads into LangGraph's own tables.",
         ("perdure export langgraph t-1 --to checkpoints.db", "perdure export langgraph --all --to checkpoints.db"),

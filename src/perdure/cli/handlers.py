@@ -43,7 +43,7 @@ async def register(store: Perdure, named: str) -> list[str]:
     `named` is `module`, `module:function`, `file.py` or `file.py:function`; the function is `register` by default and
     is given the store. What the code of the module raises is raised.
     """
-    done = _function(named, "store")(store)
+    done = function_named(named, "store")(store)
     if inspect.isawaitable(done):
         await done
     names = store._parts.running.handlers.names  # pyright: ignore[reportPrivateUsage]
@@ -54,15 +54,16 @@ async def register(store: Perdure, named: str) -> list[str]:
 
 def register_graphs(saver: Any, named: str) -> None:
     """Call the same function with a LangGraph saver: it tells the saver of graphs, saver.graph("name", factory)."""
-    _function(named, "saver")(saver)
+    function_named(named, "saver")(saver)
 
 
-def _function(named: str, given: str) -> Callable[[Any], Any]:
+def function_named(named: str, given: str, default: str = _FUNCTION) -> Callable[[Any], Any]:
+    """The function that `named` means; where it names none, the one called `default`."""
     where, _, function = named.partition(":")
-    found = getattr(_module(where), function or _FUNCTION, None)
+    found = getattr(_module(where), function or default, None)
     if not callable(found):
-        what = f"{where} has no function {function or _FUNCTION!r}"
-        raise InvalidInputError(f"--handlers {named}: {what}; it is given the {given}: def register({given}): …")
+        what = f"{where} has no function {function or default!r}"
+        raise InvalidInputError(f"--handlers {named}: {what}; it is given the {given}: def {default}({given}): …")
     return found
 
 

@@ -14,7 +14,9 @@ from perdure.cli.problems import ADDRESS, UsageError
 from perdure.cli.version import installed_version
 
 _STORE = "--store"
-_TAKES_NO_STORE = frozenset({"completion", "config", "copy", "demo", "init", "schema", "version"})
+_TAKES_NO_STORE = frozenset(
+    {"completion", "config", "copy", "demo", "init", "schema", "version", "workflow check", "workflow schema"}
+)
 _SCHEMES = ("file", "memory", "mysql", "postgresql", "redis", "sqlite")
 
 
