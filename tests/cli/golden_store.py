@@ -44,6 +44,20 @@ def register(store):
     async def waits(run):
         return await run.signal("paid")
 """
+WORKFLOW = """\
+workflow: {name: greet, checkpoint: true}
+inputs: {name: text}
+steps:
+  - {name: hello, agent: greeter, input: "{{ inputs.name }}"}
+  - {name: ok, approval: "Greet {{ inputs.name }}?"}
+"""
+FLOWS = """\
+from perdure.workflows import WorkflowExecutor
+
+
+def executor(store):
+    return WorkflowExecutor({"greeter": lambda name: f"Hello, {name}!"}, store=store)
+"""
 # Each is run with -o table, json, jsonl and csv where it has them, before the next one.
 LOOKS = """\
 threads
@@ -130,6 +144,16 @@ forget carol --dry-run
 forget alice
 forget carol --yes
 views
+workflow check workflow.yaml
+workflow check none.yaml
+workflow schema
+workflow show workflow.yaml
+run workflow.yaml --handlers flows.py
+run workflow.yaml --handlers flows.py --input name=Ann --thread flow-1
+workflow show workflow.yaml --thread flow-1
+approve PAUSE --by ann
+run workflow.yaml --handlers flows.py --input name=Ann --thread flow-1
+workflow show workflow.yaml --thread flow-1
 doctor --store memory://
 init
 usage
@@ -199,6 +223,8 @@ def placed(folder: Path, url: str) -> Iterator[None]:
     os.environ[STORE_VARIABLE] = url
     os.environ.update(NO_COLOR="1", COLUMNS="120")
     (folder / "agents.py").write_text(AGENTS)
+    (folder / "workflow.yaml").write_text(WORKFLOW)
+    (folder / "flows.py").write_text(FLOWS)
     try:
         yield
     finally:
@@ -233,7 +259,7 @@ _WORDS = (
     (r"pau_[\w=.-]+", "PAUSE"), (r"(chk|run)_[0-9a-z]+", r"\1_ID"),
     (r"key [0-9a-f]{8,}", "key ID"), (r"\b[0-9a-f]{64}\b", "SHA"), (r"\b[0-9a-f]{16}\b", "ID"),
     (r"[\d.,]+ (?:bytes|B|kB|MB)\b", "SIZE"), (r'("{1,2}\w*(?:bytes|size|share|disk|sizes)\w*"{1,2}: ?)[\d.]+', r"\1N"),
-    (r"[\d.]+%", "SHARE"),
+    (r"[\d.]+%", "SHARE"), (r"(TIME +)\d+( +(?:kept|dropped|over):?)", r"\1SIZE\2"),
     (r"(Python|SQLite) \d+\.\d+\.\d+", r"\1 VERSION"),
     (r"opens in \d+ ms", "opens in MS"),
     (r"\b[0-9a-hjkmnp-tv-z]{26}\b", "UID"),
