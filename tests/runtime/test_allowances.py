@@ -19,6 +19,7 @@ from perdure.app.store import parts_of
 from perdure.core.digest import body_of
 from perdure.core.pauses import decode_decided
 from perdure.errors import InvalidInputError, NotFoundError
+from tests.checkpoints.places import PLACES, opened
 from tests.runtime.allowance_child import register
 from tests.runtime.scenes import block, clock, dies, jobs, store
 
@@ -238,6 +239,14 @@ async def test_an_agents_tool_runs_under_an_allowance(store: Any) -> None:
     assert (RAN, [each.args["env"] for each in waits.pauses]) == ([("test", 1)], ["prod"])
 
 
+async def test_a_restored_backup_has_no_allowances(store: Any) -> None:
+    """They may have been revoked, or used up, after the backup."""
+    await store.allow("deploy", by="ann")
+    await store.restored(by="ops")
+    assert not await runs(store, call())
+    assert [(each.status, each.revoked_by) for each in await store.allowed(ended=True)] == [("revoked", "ops")]
+
+
 async def test_allowances_are_in_no_list_of_threads(store: Any) -> None:
     await store.allow("deploy", by="ann", user="ann")
     await store.allow("deploy", by="ann")
@@ -288,3 +297,15 @@ def test_synchronous_code_has_allowances() -> None:
         scope = store.scope(user="bob")
         scope.revoke(scope.allow(deploy))
         assert scope.allowed() == []
+
+
+@pytest.mark.parametrize("place", ["file", "hot_sqlite", "postgres", "mysql"])
+async def test_every_storage_keeps_and_counts_allowances(place: str, tmp_path: Path) -> None:
+    async with opened(PLACES[place](tmp_path), "async") as store:
+        made = await store.allow("deploy", by="ann", count=2)
+        await asyncio.gather(*(block(store, call(), thread=f"t{at}") for at in range(4)))
+        assert (len(RAN), len(await store.pauses())) == (2, 2)
+        assert [(each.id, each.used, each.status) for each in await store.allowed(ended=True)] == [(made, 2, "used up")]
+        await store.decide((await store.pauses())[0], approved=True, by="ann", scope="run")
+        assert [each.run is None for each in await store.allowed()] == [False]
+        assert (await store.verify()).ok

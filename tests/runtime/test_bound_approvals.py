@@ -110,7 +110,6 @@ async def approve(store: Any, **decision: Any) -> Any:
 
 @pytest.mark.parametrize("change", CHANGES)
 async def test_what_changed_since_it_was_approved_is_asked_about_again(store: Any, change: str) -> None:
-    """B23"""
     await block(store, ASKED)
     await approve(store)
     await block(store, CHANGES[change])

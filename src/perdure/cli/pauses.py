@@ -200,6 +200,8 @@ def _decide(typed: str, given: Given, at: ThreadOptions, output: OutputFormat) -
         write_data(fields_of_struct(done, "args", "answer"), output)
         return
     write(_told(done))
+    if done.missing:
+        return
     if row.run and not row.agent:
         write_error("the run goes on when its block is entered again")
     else:

@@ -26,13 +26,14 @@ from perdure.core.calls import told
 from perdure.core.codec import decode_known
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.errors import InvalidInputError, NotFoundError
-from perdure.core.identity import ThreadKey, reserved_namespace
+from perdure.core.identity import ThreadKey, reserved_namespace, reserved_of
 from perdure.core.payload import encode_body
 from perdure.core.threads import ThreadPatch, ThreadQuery, ThreadRow
 from perdure.core.times import to_datetime
 from perdure.runtime.expecting import until
 
 if TYPE_CHECKING:
+    from perdure.checkpoints.engine import Engine
     from perdure.runtime.run import Run
     from perdure.runtime.runtime import Runtime
 
@@ -110,10 +111,7 @@ class Allowances:
         if log is None:
             raise NotFoundError(f"allowance {allowance}", "store.allowed() lists them")
         if log.revoked is None:
-            engine = self._runtime.engine
-            entry = engine.entry(EntryKind.ALLOWANCE_REVOKED, encode_body(Revoked(by)), by)
-            request = Request(uid=log.row.uid, patch=ThreadPatch(status=_REVOKED))
-            await engine.speak(log.row.key, [entry], request)
+            await end(self._runtime.engine, log.row, by)
             log = await self._log(log.row) or log
         return _shown(log, self._runtime.clock.now(), shown)
 
@@ -185,6 +183,18 @@ class Allowances:
 
 
 _MADE = "m.1"
+
+
+async def end(engine: Engine, row: ThreadRow, by: str) -> None:
+    """Revoke the allowance that a thread of the library's own is."""
+    entry = engine.entry(EntryKind.ALLOWANCE_REVOKED, encode_body(Revoked(by)), by)
+    await engine.speak(row.key, [entry], Request(uid=row.uid, patch=ThreadPatch(status=_REVOKED)))
+
+
+def is_active(row: ThreadRow) -> bool:
+    """Whether a thread is an allowance that nobody has revoked."""
+    reserved = reserved_of(row.key.namespace)
+    return reserved is not None and reserved.kind == ALLOWANCES and row.status == _ACTIVE
 
 
 def _use_key(uid: str, call: str) -> str:
