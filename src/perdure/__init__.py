@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from perdure.runtime.agents.openai import OpenAICompatible
     from perdure.runtime.agents.scripted import ScriptedModel
     from perdure.runtime.agents.tool import Tool, tool
+    from perdure.runtime.allowances import Allowance
     from perdure.runtime.calling import Unverified
     from perdure.runtime.decisions import Decision, Pause
     from perdure.runtime.durable import durable
@@ -127,6 +128,7 @@ _HOMES = {
     "Thread": "perdure.app.thread",
     "ThreadInfo": "perdure.app.thread",
     "Triggers": "perdure.core.triggers",
+    "Allowance": "perdure.runtime.allowances",
     "Decision": "perdure.runtime.decisions",
     "Pause": "perdure.runtime.decisions",
     "Run": "perdure.runtime.run",
@@ -149,6 +151,7 @@ __all__ = [
     "AgentDefaults",
     "AgentEvent",
     "AgentResult",
+    "Allowance",
     "Analytics",
     "Approvals",
     "ApproverScope",

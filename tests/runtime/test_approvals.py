@@ -173,10 +173,7 @@ async def test_whoever_approves_sees_what_is_left_to_the_defaults(store: Any, jo
     assert await block(store, code) == "production"
 
 
-async def test_a_tool_that_takes_other_arguments_by_now_does_not_run(store: Any, jobs: Jobs) -> None:
-    import perdure
-    from perdure.core.errors import PauseChangedError
-
+async def test_a_tool_that_takes_other_arguments_by_now_is_asked_about_again(store: Any, jobs: Jobs) -> None:
     def code(tool: Any) -> Any:
         return lambda run: run.tool("deploy", tool, env="prod")
 
@@ -185,14 +182,18 @@ async def test_a_tool_that_takes_other_arguments_by_now_does_not_run(store: Any,
         return await jobs.job("deploy", env)()
 
     @perdure.tool(require_approval=True, name="deploy")
-    async def upgraded(env: str, region: str) -> str:
+    async def upgraded(env: str, region: str = "eu") -> str:
         return await jobs.job("deploy", env + region)()
 
     await block(store, code(deploy))
     await answer(store, approved=True)
-    with pytest.raises(PauseChangedError, match="'region' is a required property"):
-        await block(store, code(upgraded))
+    await block(store, code(upgraded))
+    (pause,) = await store.pauses()
     assert jobs.ran == []
+    assert pause.changed == ("argument region is new", "args.region is new")
+    assert "argument region is new" in pause.ask
+    await answer(store, approved=True)
+    assert (await block(store, code(upgraded)), jobs.ran) == ("prodeu", ["deploy"])
 
 
 def test_a_prompt_with_a_place_that_no_argument_fills_is_refused() -> None:

@@ -14,7 +14,7 @@ from perdure.app.handle import traces_of
 from perdure.app.running import Running, handle_of, key_in
 from perdure.core.approval import misspelt
 from perdure.core.errors import InvalidInputError
-from perdure.core.identity import ThreadKey, check_id
+from perdure.core.identity import ThreadKey, check_id, check_label
 from perdure.core.runs import FINISHED, PAUSED
 from perdure.runtime.agents.calling import Face
 from perdure.runtime.agents.conversation import PATH
@@ -22,7 +22,7 @@ from perdure.runtime.agents.defaults import AgentDefaults
 from perdure.runtime.agents.listening import LISTENER, AgentEvent
 from perdure.runtime.agents.loop import AgentLoop, AgentSpec, prompt_of
 from perdure.runtime.agents.model import Model
-from perdure.runtime.agents.tool import tools_of
+from perdure.runtime.agents.nested import Askable, tools_and_agents
 from perdure.runtime.decisions import Pause
 from perdure.runtime.infos import RunInfo
 from perdure.runtime.opening import Wanted
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from perdure.app.thread import Thread
     from perdure.app.users import UserArg
     from perdure.runtime.options import Retry
+    from perdure.runtime.run import Run
     from perdure.runtime.starting import Ticket
 
 
@@ -56,12 +57,13 @@ def spec_of(
     name: str,
     *,
     model: Model | None,
-    tools: Sequence[Callable[..., Any]],
+    tools: Sequence[Callable[..., Any] | Askable],
     instructions: str | None,
     max_turns: int | None,
     timeout: float | timedelta | None,
     settings: Mapping[str, Any] | None,
     defaults: AgentDefaults | None = None,
+    description: str | None = None,
 ) -> AgentSpec:
     """What an agent is made of; raise `InvalidInputError` for what cannot be."""
     defaults = defaults or AgentDefaults()
@@ -74,8 +76,9 @@ def spec_of(
     if type(max_turns) is not int or max_turns < 1:
         raise InvalidInputError(f"max_turns must be an int from 1 on, not {max_turns!r}")
     return AgentSpec(
-        name=check_id(name, "the name of an agent"), model=model, tools=tools_of(tools), instructions=instructions,
-        max_turns=max_turns, timeout=options_of(timeout=timeout).timeout, settings=settings,
+        name=check_id(name, "the name of an agent"), model=model, tools=tools_and_agents(tools),
+        instructions=instructions, max_turns=max_turns, timeout=options_of(timeout=timeout).timeout, settings=settings,
+        description=check_label(description, "the description"),
     )  # fmt: skip
 
 
@@ -88,7 +91,8 @@ class Agent:
         self._store = store
         self._parts = parts
         self.spec = spec
-        store.handler(spec.name, retry=retry)(AgentLoop(spec, face) if face else AgentLoop(spec))
+        self.loop = AgentLoop(spec, face) if face else AgentLoop(spec)
+        store.handler(spec.name, retry=retry)(self.loop)
         self._tell_of_misspelt()
 
     def _tell_of_misspelt(self) -> None:
@@ -121,6 +125,14 @@ class Agent:
         """Go on with the unfinished run of a thread here, such as after a decision."""
         info = await self._store.resume(thread, user=user)
         return await self._result(await self._key(thread, user), info.id)
+
+    async def answer_in(self, run: Run, prompt: Any, *, name: str) -> str:
+        """Answer a prompt inside the run of somebody else, such as that of a handler or of a workflow.
+
+        Its model's answers, tools and approvals are recorded there, and asked about on that thread. Its messages are
+        added to the state under `agents`, `name`, `messages`. Each call is a conversation of its own.
+        """
+        return await self.loop.answer_in(run, prompt, name=name)
 
     async def start(
         self,

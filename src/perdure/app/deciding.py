@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from perdure.app.directory import Directory
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from perdure.app.thread import Thread
     from perdure.app.users import UserArg
     from perdure.core.approvers import Approver
-    from perdure.runtime.answering import View
+    from perdure.runtime.allowances import Allowance
+    from perdure.runtime.answering import Scope, View
     from perdure.runtime.decisions import Decision, Pause
 
 
@@ -46,19 +47,68 @@ class Deciding(Directory):
         args: Any = None,
         answer: Any = None,
         version: int | None = None,
+        scope: Scope = "call",
         user: UserArg = None,
     ) -> Decision:
         """Answer a pause; a worker goes on with the run at once, or `resume(thread)` does.
 
         `by` says who decides, and `groups` the groups they are in. `args` are the arguments as you edited them,
         `version` is that of the pause you saw. The id of a pause means one of nobody's threads unless `user` names the
-        owner of the thread; a `Pause` says itself whose it is. A second decision raises `PauseClosedError`, which names
+        owner of the thread; a `Pause` says itself whose it is. With `scope="run"` the tool is not asked about again in
+        this run; `allowed()` lists that, and `revoke` ends it. A second decision raises `PauseClosedError`, which names
         the first.
         """
         from perdure.core.approvers import approver_of
 
         decides = approver_of(by, groups)
-        return await self._decided(self._view(pause, user), id_of(pause), approved, decides, args, answer, version)
+        view = self._view(pause, user)
+        return await self._decided(view, id_of(pause), approved, decides, args, answer, version, scope)
+
+    async def allow(
+        self,
+        tool: str | Callable[..., Any],
+        *,
+        by: str,
+        groups: Sequence[str] = (),
+        arguments: Mapping[str, Any] | None = None,
+        expires: timedelta | datetime | None = None,
+        count: int | None = None,
+        user: UserArg = None,
+    ) -> str:
+        """Approve calls of a tool in advance, and return the id of the allowance.
+
+        It holds for calls whose `arguments` fit: a value, a text with `*` for any characters, or a JSON schema such
+        as `{"maximum": 100}`; others are asked about. It ends when it `expires`, after `count` calls, or when it is
+        revoked. With a `user` it holds for their threads alone. A tool that is given itself, not by name, must still
+        have the same schema. It counts only where `by` may decide, and never where two people have to approve.
+        """
+        from perdure.core.allowances import check_arguments, check_tool
+        from perdure.core.approvers import approver_of
+        from perdure.runtime.allowances import allowance_of
+
+        owner, (name, schema) = approver_of(by, groups), check_tool(tool)
+        await self._parts.ready()
+        runtime = self._parts.running.runtime
+        made = allowance_of(
+            f"alw_{runtime.engine.ids.sortable()}", name, owner, check_arguments(arguments), now=runtime.clock.now(),
+            expires=expires, count=count, user=self._whose(user), schema=schema,
+        )  # fmt: skip
+        return await runtime.allowances.make(self._namespace, made)
+
+    async def allowed(self, *, user: UserArg = None, ended: bool = False) -> list[Allowance]:
+        """The allowances that can be used, of all users or of one; with `ended` also those that were."""
+        await self._parts.ready()
+        allowances, shown = self._parts.running.runtime.allowances, self._parts.users.shown
+        return await allowances.listed(self._namespace, self._whose(user), shown, ended=ended)
+
+    async def revoke(self, allowance: Allowance | str, *, by: str, user: UserArg = None) -> Allowance:
+        """End an allowance: from now on somebody is asked again. Raises `NotFoundError`."""
+        from perdure.core.approvers import check_approver
+
+        person = check_approver(by)
+        await self._parts.ready()
+        allowances, shown = self._parts.running.runtime.allowances, self._parts.users.shown
+        return await allowances.revoke(self._namespace, self._whose(user), id_of(allowance), person, shown)
 
     async def link(
         self,
@@ -106,12 +156,13 @@ class Deciding(Directory):
         return await self._decided(view, link.pause, approved, decides, args, answer, link.version)
 
     async def _decided(
-        self, view: View, pause: str, approved: bool, by: Approver, args: Any, answer: Any, version: int | None
-    ) -> Decision:
+        self, view: View, pause: str, approved: bool, by: Approver, args: Any, answer: Any, version: int | None,
+        scope: Scope = "call",
+    ) -> Decision:  # fmt: skip
         from perdure.runtime.answering import Answer
 
         await self._parts.ready()
-        given = Answer(pause, check_approved(approved), by, args, answer, version)
+        given = Answer(pause, check_approved(approved), by, args, answer, version, check_scope(scope))
         return await self._parts.running.answers.decide(view, given)
 
     def _view(self, pause: object, user: UserArg) -> View:
@@ -145,6 +196,13 @@ def check_approved(approved: object) -> bool:
     if type(approved) is not bool:
         raise InvalidInputError(f"approved must be True or False, not {approved!r}")
     return approved
+
+
+def check_scope(scope: Any) -> Any:
+    """Return how far a decision reaches."""
+    if scope not in ("call", "run"):
+        raise InvalidInputError(f'scope must be "call" or "run", not {scope!r}; store.allow() is for more')
+    return scope
 
 
 def id_of(pause: Any) -> str:

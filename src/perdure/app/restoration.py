@@ -1,4 +1,4 @@
-"""After a backup was restored: the storage gets another incarnation, and unfinished runs wait for a person.
+"""After a backup was restored: another incarnation, no allowances, and unfinished runs wait for a person.
 
 What was written after the backup is forgotten, also that a tool was about to run. A run that went on by itself would
 run it a second time, and a cache may know states that the storage has never had.
@@ -18,6 +18,7 @@ from perdure.core.identity import ThreadKey
 from perdure.core.retention_words import shown
 from perdure.core.runs import CANCELLED, FINISHED
 from perdure.core.threads import IDLE, ThreadPatch, ThreadRow
+from perdure.runtime import allowances
 from perdure.storage.contract import INCARNATION
 from perdure.storage.listing import all_threads
 
@@ -50,7 +51,10 @@ async def restored(parts: Parts, by: str) -> Restoration:
     found: list[ThreadKey] = []
     for namespace in await storage.namespaces():
         for row in await all_threads(storage, namespace, None):
-            if _is_unfinished(row) and await _quarantine(parts, row, by):
+            if allowances.is_active(row):
+                # It may have been revoked, or used up, after the backup.
+                await allowances.end(parts.engine, row, by)
+            elif _is_unfinished(row) and await _quarantine(parts, row, by):
                 found.append(row.key)
     return Restoration(incarnation=incarnation.hex(), quarantined=found)
 

@@ -6,11 +6,11 @@ Neither object can be asked about anybody else. What belongs to others looks abs
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Unpack
 
-from perdure.app.deciding import check_approved, id_of
+from perdure.app.deciding import check_approved, check_scope, id_of
 from perdure.core.approvers import Approver
 from perdure.core.checkpoint import check_limit
 from perdure.core.errors import LinkInvalidError
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from perdure.core.retention_policy import Retention
     from perdure.core.usage import UsageBy, UsageReport
     from perdure.core.verification import Report
+    from perdure.runtime.allowances import Allowance
+    from perdure.runtime.answering import Scope
     from perdure.runtime.decisions import Decision, Pause
     from perdure.runtime.infos import RunInfo
     from perdure.runtime.starting import Ticket
@@ -165,11 +167,34 @@ class UserScope:
         args: Any = None,
         answer: Any = None,
         version: int | None = None,
+        scope: Scope = "call",
     ) -> Decision:
         """Answer a question of one of the user's threads, as this user."""
         return await self._store.decide(
-            pause, approved=approved, by=str(self._user), args=args, answer=answer, version=version, user=self._user
+            pause, approved=approved, by=str(self._user), args=args, answer=answer, version=version, scope=scope,
+            user=self._user,
+        )  # fmt: skip
+
+    async def allow(
+        self,
+        tool: str | Callable[..., Any],
+        *,
+        arguments: Mapping[str, Any] | None = None,
+        expires: timedelta | datetime | None = None,
+        count: int | None = None,
+    ) -> str:
+        """Approve calls of a tool in this user's threads in advance, as this user. See `Perdure.allow`."""
+        return await self._store.allow(
+            tool, by=str(self._user), arguments=arguments, expires=expires, count=count, user=self._user
         )
+
+    async def allowed(self, *, ended: bool = False) -> list[Allowance]:
+        """The allowances for this user's threads alone."""
+        return await self._store.allowed(user=self._user, ended=ended)
+
+    async def revoke(self, allowance: Allowance | str) -> Allowance:
+        """End an allowance for this user's threads; others look absent."""
+        return await self._store.revoke(allowance, by=str(self._user), user=self._user)
 
     async def compare(self, *points: object) -> Comparison | Comparisons:
         """Compare 2 to 4 points of the user's threads, the others with the first."""
@@ -254,9 +279,12 @@ class ApproverScope:
         args: Any = None,
         answer: Any = None,
         version: int | None = None,
+        scope: Scope = "call",
     ) -> Decision:
         """Answer a question as this person. See `Perdure.decide`."""
-        given = Answer(id_of(pause), check_approved(approved), self._approver, args, answer, version)
+        given = Answer(
+            id_of(pause), check_approved(approved), self._approver, args, answer, version, check_scope(scope)
+        )
         await self._parts.ready()
         return await self._parts.running.answers.decide(self._view, given)
 

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from perdure.core.weights import StoreSizes
     from perdure.runtime.agents.defaults import AgentDefaults
     from perdure.runtime.agents.model import Model
+    from perdure.runtime.agents.nested import Askable
     from perdure.runtime.options import Retry
     from perdure.storage.baton import Baton
     from perdure.storage.contract import Migrate, Storage
@@ -210,8 +211,9 @@ class Perdure(Running):
         name: str,
         *,
         model: Model | None = None,
-        tools: Sequence[Callable[..., Any]] = (),
+        tools: Sequence[Callable[..., Any] | Askable] = (),
         instructions: str | None = None,
+        description: str | None = None,
         max_turns: int | None = None,
         timeout: float | timedelta | None = None,
         retry: Retry | int | None = None,
@@ -221,15 +223,16 @@ class Perdure(Running):
 
         It is the handler of its name: a worker, `recover()` and `resume()` go on with its runs wherever the name is
         registered. `instructions` come first in what the model sees, `settings` are handed to it. After `max_turns`
-        answers (20) without a final one a run raises `TurnLimitError`. `timeout` is for one answer of the model,
-        `retry` for runs that raise, as with `handler`. A model, instructions, settings and a limit of turns that are
-        not given are those of the configuration.
+        answers (20) without a final one a run raises `TurnLimitError`. Another agent among the `tools` is asked inside
+        the run, and is told of by its `description`. `timeout` is for one answer of the model, `retry` for runs that
+        raise, as with `handler`. A model, instructions, settings and a limit of turns that are not given are those of
+        the configuration.
         """
         from perdure.app.agent import Agent, spec_of
 
         spec = spec_of(
             name, model=model, tools=tools, instructions=instructions, max_turns=max_turns, timeout=timeout,
-            settings=settings, defaults=self._parts.agent,
+            settings=settings, defaults=self._parts.agent, description=description,
         )  # fmt: skip
         return Agent(self, self._parts, spec, retry)
 

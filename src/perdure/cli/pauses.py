@@ -200,6 +200,8 @@ def _decide(typed: str, given: Given, at: ThreadOptions, output: OutputFormat) -
         write_data(fields_of_struct(done, "args", "answer"), output)
         return
     write(_told(done))
+    if done.missing:
+        return
     if row.run and not row.agent:
         write_error("the run goes on when its block is entered again")
     else:
@@ -280,6 +282,12 @@ def _details(pause: Pause, at: datetime) -> list[str]:
         *_arguments(pause.args),
         f"{where}, since {_time(pause.at)} ({ago(pause.at, at)})",
         f"expects {_expected(pause)}{who}{late}",
+        *(
+            [f"takes {pause.approvals} people; approved so far by {shown(', '.join(pause.approved_by) or 'nobody')}"]
+            if pause.approvals > 1
+            else []
+        ),
+        *(f"changed since it was approved: {shown(each)}" for each in pause.changed),
         *(["imported: it cannot be answered until you trust the thread"] if pause.quarantined else []),
         *(f"a receiver could not be told: {shown(each)}" for each in pause.untold),
     ]
@@ -327,4 +335,7 @@ def _told(done: Decision) -> str:
     lines: list[Any] = [f"{word:<18} {done.pause}, by {shown(done.by)}"]
     lines += _arguments(done.args) if done.approved else []
     lines += [f"answer             {one_line(done.answer)}"] if done.answer is not None else []
+    if done.missing:
+        others = "person" if done.missing == 1 else "people"
+        lines.append(f"it waits for {done.missing} more {others} to approve the same")
     return "\n".join(lines)

@@ -7,6 +7,7 @@ opened. Where `who=` names only people who must not decide, everybody else may.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from perdure.core.errors import InvalidInputError
 from perdure.core.identity import check_id
 
+MOST_APPROVALS = 100
 GROUP, NOT = "group:", "not:"
 NOT_THE_STARTER = "not:starter"
 
@@ -47,6 +49,21 @@ def check_who(who: str | Sequence[str] | None) -> tuple[str, ...]:
         if not bare or bare.startswith((GROUP, NOT)):
             raise InvalidInputError(f'who takes "ann", "group:finance", "not:bob" and "not:starter", not {each!r}')
     return tuple(named)
+
+
+def check_approvals(approvals: object, who: Iterable[str]) -> int:
+    """Return how many people have to approve; raise `InvalidInputError` where fewer than those may."""
+    if type(approvals) is not int or not 1 <= approvals <= MOST_APPROVALS:
+        raise InvalidInputError(f"approvals must be an int from 1 to {MOST_APPROVALS}, not {approvals!r}")
+    invited = {same_person(each) for each in who if not each.startswith(NOT)}
+    if invited and len(invited) < approvals and not any(each.startswith(GROUP) for each in invited):
+        raise InvalidInputError(f"approvals={approvals} needs as many people, and who= names {len(invited)}")
+    return approvals
+
+
+def same_person(name: str) -> str:
+    """What two spellings of a name have in common: `Ann` must not be a second approver beside `ann`."""
+    return unicodedata.normalize("NFKC", name).strip().casefold()
 
 
 def check_approver(by: object, what: str = "by") -> str:

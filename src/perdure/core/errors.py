@@ -379,11 +379,12 @@ class UnfinishedRunError(ConflictError):
 class NotAllowedError(PerdureError):
     """Somebody decides who may not."""
 
-    def __init__(self, pause: str, by: str, who: tuple[str, ...]) -> None:
+    def __init__(self, pause: str, by: str, who: tuple[str, ...], reason: str = "") -> None:
         invited = " or ".join(each for each in who if not each.startswith("not:")) or "somebody"
         barred = [each.removeprefix("not:") for each in who if each.startswith("not:")]
         other = f" other than {' and '.join(barred)}" if barred else ""
-        super().__init__(f"{by} may not decide about pause {pause}; it waits for {invited}{other}. It stays open")
+        why = reason or f"it waits for {invited}{other}"
+        super().__init__(f"{by} may not decide about pause {pause}; {why}. It stays open")
         self.pause = pause
         self.by = by
         self.who = who

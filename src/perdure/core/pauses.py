@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from perdure.core.answers import APPROVAL, Expects
+from perdure.core.approval_terms import Terms
+from perdure.core.approvers import same_person
 from perdure.core.calls import Call
+from perdure.core.errors import InvalidAnswerError, NotAllowedError
+from perdure.core.reminders import NONE, Reminders
 
 NIL = Raw(b"\xc0")
 
@@ -26,6 +31,15 @@ class Opened(msgspec.Struct, array_like=True, frozen=True, gc=False):
     who: tuple[str, ...] = ()  # may answer; empty for anybody
     deadline: int = 0  # microseconds; 0 for none
     shape: str = ""  # the JSON schema of the arguments, where it is known
+    schema: str = ""  # what an approval is bound to where `shape` is not known
+    digest: bytes = b""  # of what is asked about, see `core.approval_terms`
+    changed: tuple[str, ...] = ()  # since somebody approved it; it is asked again then
+    approvals: int = 1  # how many people have to approve
+    reminders: Reminders = NONE
+
+    def people(self, age: int) -> tuple[str, ...]:
+        """Who may answer, so many microseconds after it was asked."""
+        return self.reminders.people(self.who, age)
 
     @property
     def is_by_code(self) -> bool:
@@ -36,6 +50,11 @@ class Opened(msgspec.Struct, array_like=True, frozen=True, gc=False):
         """Whether it was asked by code in the place of a call, where calls follow each other."""
         here = (self.call.parent, self.call.at, self.call.in_sequence) == (call.parent, call.at, True)
         return here and call.in_sequence and self.is_by_code and self.name == name
+
+    def terms(self, args: Raw | None = None) -> Terms:
+        """What an approval of it is bound to, with the arguments as they were edited."""
+        schema = self.shape or self.schema
+        return Terms(tool=self.name, args=self.args if args is None else args, schema=schema, who=self.who)
 
     @property
     def form(self) -> dict[str, Any]:
@@ -57,10 +76,28 @@ class Decided(msgspec.Struct, array_like=True, frozen=True, gc=False):
     args: Raw = NIL
     answer: Raw = NIL
     expired: bool = False  # nobody did, until the deadline
+    digest: bytes = b""  # of what was approved, see `core.approval_terms`
+    approvers: tuple[str, ...] = ()  # all who approved, where there had to be several
+    allowance: str = ""  # by which it was approved in advance, without a question
 
     def args_of(self, opened: Opened) -> Raw:
         """The arguments that were approved."""
         return self.args if self.edited else opened.args
+
+
+def check_another(opened: Opened, before: Sequence[Decided], decided: Decided) -> None:
+    """Raise where an approval does not go with those that stand: it needs another person, and the same arguments."""
+    if not decided.approved:
+        return
+    for each in before:
+        if same_person(each.by or "") == same_person(decided.by or ""):
+            reason = f"they approved it already, and it needs {opened.approvals} people"
+            raise NotAllowedError(opened.pause, decided.by or "", opened.who, reason)
+        if each.digest != decided.digest or bytes(each.answer) != bytes(decided.answer):
+            raise InvalidAnswerError(
+                opened.pause, f"{each.by} approved other arguments or gave another answer; give the same, which "
+                "store.pauses() shows, or deny it",
+            )  # fmt: skip
 
 
 class Notified(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -102,6 +139,11 @@ def opened_key(call: str) -> str:
 def decided_key(call: str) -> str:
     """The key that a decision stands under: there is one."""
     return f"d.{call}"
+
+
+def approved_key(call: str, nth: int) -> str:
+    """The key of the nth of several approvals: each is given in its turn, so that two at once see each other."""
+    return f"a.{call}.{nth}"
 
 
 def notified_key(call: str, hook: str, attempt: int) -> str:

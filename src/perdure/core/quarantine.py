@@ -18,7 +18,9 @@ from perdure.core.threads import ThreadRow
 
 # What starts a run, answers its question, or reaches it from outside. All of them are kinds that the short cuts of
 # storages leave to `core.writes.admit` (`core.writes.WAKING_KINDS`).
-RUN_KINDS = frozenset({EntryKind.RUN_STARTED, EntryKind.PAUSE_DECIDED, EntryKind.SIGNAL_RECEIVED})
+RUN_KINDS = frozenset(
+    {EntryKind.RUN_STARTED, EntryKind.PAUSE_APPROVED, EntryKind.PAUSE_DECIDED, EntryKind.SIGNAL_RECEIVED}
+)
 
 
 def check_run(row: ThreadRow) -> None:

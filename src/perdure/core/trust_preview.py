@@ -22,7 +22,16 @@ from perdure.core.calls import (
 from perdure.core.codec import decode_known
 from perdure.core.entries import Entry, EntryKind
 from perdure.core.errors import EntryDamagedError
-from perdure.core.pauses import Opened, decided_key, decode_decided, decode_opened, opened_key, parts_of, pause_id
+from perdure.core.pauses import (
+    Opened,
+    approved_key,
+    decided_key,
+    decode_decided,
+    decode_opened,
+    opened_key,
+    parts_of,
+    pause_id,
+)
 from perdure.core.printable import printable
 from perdure.core.runs import Started, decode_ended, decode_resumed, decode_started, end_key, input_key
 from perdure.core.threads import ThreadRow
@@ -33,7 +42,7 @@ _ENDS = (EntryKind.RUN_FINISHED, EntryKind.RUN_CANCELLED)
 KINDS = (
     *(EntryKind.RUN_STARTED, EntryKind.RUN_RESUMED, *_ENDS),
     *(EntryKind.TOOL_STARTED, EntryKind.TOOL_FINISHED, EntryKind.TOOL_FAILED),
-    *(EntryKind.PAUSE_OPENED, EntryKind.PAUSE_DECIDED),
+    *(EntryKind.PAUSE_OPENED, EntryKind.PAUSE_APPROVED, EntryKind.PAUSE_DECIDED),
 )
 
 
@@ -136,6 +145,7 @@ class _Reader:
         self._tools: dict[bytes, tuple[str, ToolToVerify]] = {}  # with the run they belong to
         self._asked: dict[str, tuple[int, Opened]] = {}
         self._all_asked: dict[str, Opened] = {}
+        self._approvals: dict[str, int] = {}  # of questions that take several
         self._over: set[str] = set()
         self._inputs: dict[str, list[Raw]] = {}  # that a run was given anew, of all runs
         self.decisions: list[RecordedDecision] = []
@@ -174,7 +184,7 @@ class _Reader:
             if place in self._all_asked or place != shown(opened.call.id):
                 raise self._forged(entry, "asks a question in the place of another one")
             self._asked[place], self._all_asked[place] = (entry.version, opened), opened
-        elif kind is EntryKind.PAUSE_DECIDED:
+        elif kind in (EntryKind.PAUSE_APPROVED, EntryKind.PAUSE_DECIDED):
             self._read_decision(entry)
 
     def check_header(self, header: Entry) -> None:
@@ -185,7 +195,8 @@ class _Reader:
         kind, _, rest = key.partition(".")
         calls = self._all_asked.keys()
         run = rest if kind == "e" else rest.rpartition(".")[0]
-        if (kind in ("e", "i") and run in self._inputs) or (kind in ("p", "d") and rest in calls):
+        asked = (kind in ("p", "d") and rest in calls) or (kind == "a" and rest.rpartition(".")[0] in calls)
+        if asked or (kind in ("e", "i") and run in self._inputs):
             raise self._forged(header, "stands where a run looks for something else")
 
     def _read_resumed(self, entry: Entry) -> None:
@@ -241,8 +252,12 @@ class _Reader:
     def _read_decision(self, entry: Entry) -> None:
         decided = told(self._thread, entry, decode_decided)
         place = _place(decided.pause)
-        self._check_key(entry, decided_key(place))
-        self._asked.pop(place, None)
+        if entry.kind is EntryKind.PAUSE_APPROVED:
+            nth = self._approvals[place] = self._approvals.get(place, 0) + 1
+            self._check_key(entry, approved_key(place, nth))
+        else:
+            self._check_key(entry, decided_key(place))
+            self._asked.pop(place, None)
         opened = self._all_asked.get(place)
         args = decided.args if opened is None else decided.args_of(opened)
         self.decisions.append(

@@ -11,10 +11,10 @@ from typing import Any, cast
 import msgspec
 
 from perdure.core.errors import InvalidWebhookError
+from perdure.core.reminders import OPENED
 from perdure.core.signatures import keys_of
 from perdure.core.templates import filled, json_of, spoken, well_formed
 
-OPENED = "pause.opened"
 LONGEST_ARGS = 256 << 10  # bytes of JSON; larger ones are left out: many receivers refuse a body over 1 MB
 LONGEST_VALUE = 10_000  # characters of a value in a template
 _LONGEST_URL = 8192
@@ -97,12 +97,13 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     who: str | Sequence[str] | None = None  # may answer
     link: str | None = None
     at: datetime
-    event: str = OPENED
+    event: str = OPENED  # or "pause.reminded", "pause.escalated"
+    nth: int = 0  # of reminders
 
     @property
     def id(self) -> str:
         """The id of the delivery: the same for every attempt of every process, so that a receiver can tell."""
-        return delivery_id(self.pause, self.event)
+        return delivery_id(self.pause, f"{self.event}.{self.nth}" if self.nth else self.event)
 
 
 class Body(msgspec.Struct, frozen=True):

@@ -340,6 +340,7 @@ WAKING_KINDS = frozenset(
         EntryKind.RUN_FINISHED,
         EntryKind.RUN_FAILED,
         EntryKind.RUN_CANCELLED,
+        EntryKind.PAUSE_APPROVED,
         EntryKind.PAUSE_DECIDED,
         EntryKind.SIGNAL_RECEIVED,
     }

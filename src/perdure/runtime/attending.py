@@ -21,6 +21,7 @@ from perdure.core.errors import KeyReusedError, PerdureError
 from perdure.core.identity import ThreadKey
 from perdure.core.pauses import Notified, notified_key
 from perdure.core.payload import encode_body
+from perdure.core.reminders import OPENED, Telling, newest_telling, next_telling
 from perdure.core.runs import PAUSED
 from perdure.core.threads import ThreadPatch, ThreadRow, is_due
 from perdure.core.webhooks import Webhook
@@ -50,7 +51,7 @@ class Attending:
         """When somebody has to look at the questions of a run that lets go."""
         if not run.questions:
             return None
-        if not self._runtime.webhooks:
+        if not self._runtime.webhooks:  # reminders are for those who have somebody to tell
             return min((each.deadline for each in run.questions if each.deadline), default=UNTOLD)
         row = await self._runtime.storage.thread(run.journal.key)
         return None if row is None else self._look_at(await open_questions(self._runtime.storage, row), GRACE)
@@ -98,25 +99,28 @@ class Attending:
                 if due is None or (not eager and due > self._runtime.clock.now()):
                     continue
                 found[at] = question = await self._attempt(row, question, hook)
-                await self._record(row, question, hook, self._look_at(found, grace))
+                await self._record(row, question, self._look_at(found, grace))
                 made = True
         return made
 
     async def _attempt(self, row: ThreadRow, question: Question, hook: Webhook) -> Question:
         from perdure.runtime.sending import notice_of
 
-        before = question.told.get(hook_id(hook))
+        telling, hook_key = self._telling(question), self._hook_key(question, hook)
+        before = question.told.get(hook_key)
         pause = pause_of(
-            row.key.id, row.key.user or None, question.entry, question.opened, id=question.id_in(row)
+            row.key.id, row.key.user or None, question.entry, question.opened, id=question.id_in(row),
+            now=self._runtime.clock.now(),
         )  # fmt: skip
-        notice = notice_of(pause, link=await self._link(hook, pause))
+        notice = notice_of(pause, link=await self._link(hook, pause), telling=telling)
         sent = await self._send(hook, notice)
         attempt = before.notified.attempt + 1 if before else 1
         done = Notified(
-            question.opened.pause, hook_id(hook), attempt, bool(sent), sent.outcome != "retry", sent.reason[:_TEXT],
+            question.opened.pause, hook_key, attempt, bool(sent), sent.outcome != "retry", sent.reason[:_TEXT],
             sent.asked or 0.0,
         )  # fmt: skip
-        return replace(question, told={**question.told, hook_id(hook): Told(self._runtime.clock.now(), done)})
+        told = {key: each for key, each in question.told.items() if key != hook_key}
+        return replace(question, told={**told, hook_key: Told(self._runtime.clock.now(), done)})
 
     async def _link(self, hook: Webhook, pause: Pause) -> str | None:
         """The address with which whoever is told decides: in the name of the one who may, or of the receiver."""
@@ -139,9 +143,9 @@ class Attending:
         send = sender.send_now if work.in_place else sender.send
         return await work.call(lambda: send(hook, notice, now=now), None)  # type: ignore[arg-type]
 
-    async def _record(self, row: ThreadRow, question: Question, hook: Webhook, look_at: int | None) -> None:
+    async def _record(self, row: ThreadRow, question: Question, look_at: int | None) -> None:
         """The attempt, and when to look again: unless somebody decided meanwhile."""
-        done, engine = question.told[hook_id(hook)].notified, self._runtime.engine
+        done, engine = list(question.told.values())[-1].notified, self._runtime.engine
         entry = engine.entry(EntryKind.PAUSE_NOTIFIED, encode_body(done), None)
         key = notified_key(shown(question.opened.call.id), done.hook, done.attempt)
         patch = ThreadPatch(wake_at=look_at or 0, if_status=PAUSED)
@@ -154,12 +158,23 @@ class Attending:
 
     def _due_at(self, question: Question, hook: Webhook) -> int | None:
         """When to tell a receiver of a question; None when nothing is left to do."""
-        last = question.told.get(hook_id(hook))
+        last = question.told.get(self._hook_key(question, hook))
         if last is None:
-            return question.entry.micros
+            return question.entry.micros + self._telling(question).age
         if last.notified.over:
             return None
         return last.micros + int(wait_after(hook, last.notified.attempt, last.notified.asked) * SECOND)
+
+    def _age(self, question: Question) -> int:
+        return max(0, self._runtime.clock.now() - question.entry.micros)
+
+    def _telling(self, question: Question) -> Telling:
+        return newest_telling(question.opened.reminders, self._age(question))
+
+    def _hook_key(self, question: Question, hook: Webhook) -> str:
+        """What the attempts of a receiver are counted by: each occasion to tell it has its own."""
+        telling = self._telling(question)
+        return hook_id(hook) if telling.event == OPENED else f"{hook_id(hook)}.{telling.event}.{telling.nth}"
 
     def _next_try(self, found: Iterable[Question]) -> int:
         tries = [self._due_at(question, hook) for question in found for hook in self._runtime.webhooks]
@@ -170,6 +185,8 @@ class Attending:
         questions = list(found)
         times = [each.opened.deadline for each in questions if each.opened.deadline]
         first = self._next_try(questions)
+        ages = [(each, next_telling(each.opened.reminders, self._age(each))) for each in questions]
+        times += [each.entry.micros + age for each, age in ages if age is not None]
         times += [max(first, self._runtime.clock.now()) + int(grace * SECOND)] if first >= 0 else []
         return min(times, default=None)
 

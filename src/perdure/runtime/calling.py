@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from reprlib import Repr
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
+from perdure.core.approval_terms import Terms
 from perdure.core.calls import (
     Call,
     Intent,
@@ -26,7 +27,7 @@ from perdure.core.errors import EffectUnverifiedError, InvalidInputError, Unsupp
 from perdure.core.identity import check_id
 from perdure.core.registry import register
 from perdure.core.triggers import Moment
-from perdure.runtime.approving import approved
+from perdure.runtime.approving import approved, bound_schema
 from perdure.runtime.failures import failure_of, kept_traceback, told_again
 from perdure.runtime.options import Options, returned, with_own
 from perdure.runtime.pausing import ask_about
@@ -36,10 +37,12 @@ from perdure.runtime.unkept import Unkept, unkept
 from perdure.runtime.work import takes
 
 if TYPE_CHECKING:
+    from perdure.runtime.decisions import Decision
     from perdure.runtime.rerunning import Elsewhere
     from perdure.runtime.run import Run
 
 KEY = "idempotency_key"
+PLACED = "args"  # what arguments without a name are called
 _GIVEN = 80  # characters of arguments that are kept for people
 _SMALL = 10**9
 _SHORT = Repr()
@@ -58,6 +61,15 @@ class Asked(NamedTuple):
     fn: Callable[..., Any]
     args: tuple[Any, ...]
     named: dict[str, Any]
+    approved: bytes = b""  # the arguments that somebody approved, encoded
+
+    def fresh(self) -> Asked:
+        """The same with arguments that no attempt before it can have changed, where somebody approved them."""
+        if not self.approved:
+            return self
+        named = dict(decode(self.approved))
+        placed = named.pop(PLACED, self.args) if self.args else ()
+        return self._replace(args=tuple(placed), named=named)
 
     def given(self) -> str:
         """Its arguments, in short, for people."""
@@ -159,7 +171,7 @@ async def _rerun(attempts: _Attempts, elsewhere: Elsewhere) -> Any:
     outcome = await elsewhere.outcome(attempts.call)
     if outcome is not None:
         return await attempts.record(decode(bytes(outcome.value)), by="the run before")
-    decision = await ask_about(attempts.run, attempts.call, attempts.intent(), "rerun", attempts.options.who)
+    decision = await attempts.ask_about(attempts.intent(), "rerun")
     if decision.approved:
         return await attempts.until_done()
     return await attempts.record(decision.answer, by=decision.by)
@@ -174,7 +186,7 @@ async def _unverified(attempts: _Attempts, intent: Intent) -> Any:
     if policy == "tell":
         text = f"unverified: {name} may have run, key {key}"
         return await attempts.record(Unverified(name=name, key=key, text=text))
-    decision = await ask_about(attempts.run, call, intent, "unverified", attempts.options.who)
+    decision = await attempts.ask_about(intent, "unverified")
     if decision.approved:
         return await attempts.until_done()
     return await attempts.record(decision.answer, by=decision.by)
@@ -237,10 +249,19 @@ class _Attempts:
 
     def intent(self) -> Intent:
         """What the tool is about to do."""
-        return Intent(self.call, Raw(encode_result(_kept(self._asked))), self.attempt)
+        return Intent(self.call, Raw(encode_result(_kept(self._asked.fresh()))), self.attempt)
+
+    async def ask_about(self, intent: Intent, why: Literal["unverified", "rerun"]) -> Decision:
+        """Ask whether the tool is to be run, although it may have run before."""
+        asked = self._asked.fresh()
+        # Where arguments cannot be kept, their text may be another one in each process.
+        args = Raw(encode_result(_kept(asked))) if _can_be_kept(asked) else intent.arguments
+        now = Terms(tool=self.call.name, args=args, schema=bound_schema(self.options, asked), who=self.options.who)
+        return await ask_about(self.run, self.call, intent, why, self.options, now)
 
     async def _called(self) -> Any:
-        asked, named = self._asked, self._asked.named
+        asked = self._asked.fresh()
+        named = asked.named
         if KEY not in named and takes(asked.fn, KEY):
             named = {**named, KEY: self.run.effect_key(self._id)}
         scope = Scope(self.run, self._id, self._outer)  # an attempt counts its own calls
@@ -295,10 +316,16 @@ def _value(encoded: bytes | Raw, options: Options) -> Any:
     return value if isinstance(value, Unkept) else returned(value, options.returns)
 
 
-def _kept(asked: Asked) -> Any:
-    """The arguments as far as they can be kept, for people who have to decide about them."""
+def _can_be_kept(asked: Asked) -> bool:
     try:
         encode_result([list(asked.args), asked.named])
     except UnsupportedValueError:
+        return False
+    return True
+
+
+def _kept(asked: Asked) -> Any:
+    """The arguments as far as they can be kept, for people who have to decide about them."""
+    if not _can_be_kept(asked):
         return {"args": [repr(each) for each in asked.args], **{name: repr(each) for name, each in asked.named.items()}}
-    return {**({"args": list(asked.args)} if asked.args else {}), **asked.named}
+    return {**({PLACED: list(asked.args)} if asked.args else {}), **asked.named}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -24,9 +25,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     by: str | None = None  # None when the deadline decided
     at: datetime | None = None
     expired: bool = False  # nobody decided until the deadline
+    approvers: tuple[str, ...] = ()  # all who approved, where there had to be several
+    missing: int = 0  # how many others have to approve it yet
 
     def __bool__(self) -> bool:
-        return self.approved
+        return self.approved and not self.missing
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,27 +53,33 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True):
     decision: Decision | None = None
     untold: tuple[str, ...] = ()  # why receivers could not be told of it, as they last answered
     quarantined: bool = False  # its thread was imported: it cannot be answered until somebody trusts the thread
+    approvals: int = 1  # how many different people have to approve
+    approved_by: tuple[str, ...] = ()  # who did so far
+    changed: tuple[str, ...] = ()  # what is another since somebody approved: it is asked again
 
 
 def decision_of(opened: Opened, micros: int, decided: Decided) -> Decision:
     """The decision that stands in the log since a time."""
     args, answer = decode(bytes(decided.args_of(opened))), decode(bytes(decided.answer))
+    alone = (decided.by,) if decided.approved and decided.by else ()
     return Decision(
         pause=opened.pause, approved=decided.approved, args=args, answer=answer, by=decided.by, at=to_datetime(micros),
-        expired=decided.expired,
+        expired=decided.expired, approvers=decided.approvers or alone,
     )  # fmt: skip
 
 
 def pause_of(
     thread: str, user: Any, entry: Entry, opened: Opened, *, id: str | None = None, untold: tuple[str, ...] = (),
-    quarantined: bool = False,
+    quarantined: bool = False, approved: Sequence[Decided] = (), now: int = 0,
 ) -> Pause:  # fmt: skip
     """A question that stands in the log."""
     expects: Expects = opened.expects
+    args = approved[0].args_of(opened) if approved else opened.args  # as the first approver edited them
     return Pause(
-        id=id or opened.pause, name=opened.name, ask=opened.ask, args=decode_known(bytes(opened.args)), thread=thread,
+        id=id or opened.pause, name=opened.name, ask=opened.ask, args=decode_known(bytes(args)), thread=thread,
         user=user, run=opened.call.run, version=entry.version, at=to_datetime(entry.micros), expects=expects.kind,
-        choices=expects.choices, schema=expects.form or None, who=opened.who,
+        choices=expects.choices, schema=expects.form or None, who=opened.people(now - entry.micros),
         deadline=to_datetime(opened.deadline) if opened.deadline else None, untold=untold,
-        quarantined=quarantined,
+        quarantined=quarantined, approvals=opened.approvals, approved_by=tuple(each.by or "" for each in approved),
+        changed=opened.changed,
     )  # fmt: skip

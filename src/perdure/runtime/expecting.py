@@ -37,7 +37,7 @@ def expected(expects: Any) -> Expected:
     return Expected(recorded, expects if recorded.kind in ("form", "choice") else None)
 
 
-def until(deadline: Deadline | None, now: int) -> int:
+def until(deadline: Deadline | None, now: int, what: str = "a deadline") -> int:
     """When it is too late to answer, in microseconds; 0 for never."""
     if deadline is None:
         return 0
@@ -45,7 +45,7 @@ def until(deadline: Deadline | None, now: int) -> int:
         return moment(deadline, "deadline", InvalidInputError)
     seconds = deadline.total_seconds() if isinstance(deadline, timedelta) else deadline
     if type(seconds) not in (int, float) or not 0 < seconds < _LONGEST:
-        raise InvalidInputError(f"a deadline is a time, a timedelta or seconds from now on, not {deadline!r}")
+        raise InvalidInputError(f"{what} is a time, a timedelta or seconds from now on, not {deadline!r}")
     return now + int(seconds * 1_000_000)
 
 
@@ -87,6 +87,8 @@ def _changed(opened: Opened, question: Question, decision: Decision) -> list[str
     other = [] if now == bytes(opened.args) else args_changed(decode(bytes(opened.args)), decode(now))
     if opened.is_by_code and opened.ask != question.ask:
         other.insert(0, f"it asked {opened.ask!r}, now {question.ask!r}")
+    if decision.approved and opened.approvals < question.approvals:
+        other.append(f"it took {opened.approvals} approvals, now {question.approvals}")
     if opened.expects == question.expected.recorded or not decision.approved:
         return other
     why = problem(question.expected.recorded, plain(decision.answer))

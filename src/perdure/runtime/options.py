@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal
 
 import msgspec
 
-from perdure.core.approvers import check_who
+from perdure.core.approvers import check_approvals, check_who
 from perdure.core.errors import InvalidInputError, short_repr
+from perdure.core.reminders import NONE, Reminders, reminders_of
 from perdure.core.resume import wait_before
 from perdure.core.vocabulary import one_of
 
@@ -48,6 +49,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     require_approval: bool = False
     approval_prompt: str | None = None  # "Execute: {command}?"
     who: tuple[str, ...] = ()  # may approve; empty for anybody
+    approvals: int = 1  # how many people have to approve
+    reminders: Reminders = NONE
     shape: str = ""  # the JSON schema of its arguments, where it is known
     blocking: bool = False
     traceback: bool | None = None  # whether one is kept of a failure; None: as the run says
@@ -68,6 +71,9 @@ def options_of(
     require_approval: bool = False,
     approval_prompt: str | None = None,
     who: str | Sequence[str] | None = None,
+    approvals: int = 1,
+    remind: timedelta | float | None = None,
+    escalate: Mapping[str, Any] | None = None,
     blocking: bool = False,
     traceback: bool | None = None,
 ) -> Options:
@@ -75,10 +81,13 @@ def options_of(
     one_of(unverified, _POLICIES, "unverified", InvalidInputError)
     if blocking and timeout is not None:
         raise InvalidInputError("a blocking function cannot be stopped after a timeout; give it a timeout of its own")
+    people = check_who(who)
     return Options(
         retry=_retry(retry), timeout=_seconds(timeout), key=key, returns=returns, repeatable=bool(repeatable),
-        unverified=unverified, blocking=bool(blocking), approval_prompt=approval_prompt, who=check_who(who),
-        require_approval=bool(require_approval or approval_prompt or who), traceback=check_traceback(traceback),
+        unverified=unverified, blocking=bool(blocking), approval_prompt=approval_prompt, who=people,
+        approvals=check_approvals(approvals, people), reminders=reminders_of(remind, escalate),
+        require_approval=bool(require_approval or approval_prompt or who or approvals > 1),
+        traceback=check_traceback(traceback),
     )  # fmt: skip
 
 
@@ -100,6 +109,8 @@ def with_own(options: Options, function: Any) -> Options:
         options, repeatable=options.repeatable or own.repeatable, shape=options.shape or own.shape,
         require_approval=options.require_approval or own.require_approval,
         approval_prompt=options.approval_prompt or own.approval_prompt, who=options.who or own.who,
+        approvals=max(options.approvals, own.approvals),
+        reminders=own.reminders if options.reminders == NONE else options.reminders,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from perdure.core.approvers import check_who
+from perdure.core.approvers import check_approvals, check_who
 from perdure.core.calls import Call, key_digest, shown
 from perdure.core.codec import decode
 from perdure.core.entries import Entry
@@ -15,6 +15,7 @@ from perdure.core.errors import InvalidInputError, RunDivergedError, RunFinished
 from perdure.core.identity import check_id
 from perdure.core.model_calls import Requests
 from perdure.core.pauses import Opened
+from perdure.core.reminders import reminders_of
 from perdure.core.runs import WAITING, Current
 from perdure.core.times import to_datetime
 from perdure.runtime.calling import Asked, call_step, call_tool
@@ -139,6 +140,9 @@ class Run(Writing):
         require_approval: bool = False,
         approval_prompt: str | None = None,
         who: str | Sequence[str] | None = None,
+        approvals: int = 1,
+        remind: timedelta | float | None = None,
+        escalate: Mapping[str, Any] | None = None,
         blocking: bool = False,
         traceback: bool | None = None,
     ) -> Bound:
@@ -148,12 +152,15 @@ class Run(Writing):
         again without asking, `unverified` is what to do about one that may have run: "ask", "tell" or "fail". A plain
         function that is `blocking` is called in a thread of its own, so that the event loop and the lease go on. With
         `require_approval` a person is asked before a tool runs, in the words of `approval_prompt` ("Run: {command}?"),
-        and only those whom `who` names may decide. With `traceback=False` a failure is recorded without its traceback.
+        and only those whom `who` names may decide; with `approvals=2` two different people have to approve.
+        `remind` and `escalate` are those of `run.pause`. With `traceback=False` a failure is recorded without its
+        traceback.
         """
         given = options_of(
             retry=retry, timeout=timeout, key=key, returns=returns, repeatable=repeatable, unverified=unverified,
             blocking=blocking, require_approval=require_approval, approval_prompt=approval_prompt, who=who,
             traceback=traceback,
+            approvals=approvals, remind=remind, escalate=escalate,
         )  # fmt: skip
         return Bound(self, given)
 
@@ -166,18 +173,29 @@ class Run(Writing):
         expects: Any = None,
         who: str | Sequence[str] | None = None,
         deadline: Deadline | None = None,
+        approvals: int = 1,
+        remind: timedelta | float | None = None,
+        escalate: Mapping[str, Any] | None = None,
     ) -> Decision:
         """Ask a person, and let go of the thread until somebody decided; then the run goes on with the decision.
 
         `expects` is the answer that is asked for beside yes or no: a list of choices, `str` for a text, a type or a
         JSON schema for a form, `Any` for a result from elsewhere. `who` may answer: names of people, `group:NAME` for
-        a group, and `not:NAME` or `not:starter` for those who must not. When nobody did until the `deadline`, it is
+        a group, and `not:NAME` or `not:starter` for those who must not. With `approvals=2` two different people have to
+        approve, and one denial denies. People are told again every `remind`; with
+        `escalate={"after": timedelta(hours=4), "to": ["boss"]}` the boss may decide too from then on, and people are
+        told. When nobody did until the `deadline`, it is
         denied. The code is left by an exception that no `except Exception` catches, and entered again after the
         decision; raises `PauseChangedError` when it asks something else by then.
         """
         answer, now = expected(expects), self.runtime.clock.now()
         latest = until(deadline, now) or self.runtime.patience(now)
-        return await pause(self, Question(name, words(ask), arguments(args), answer, check_who(who), latest))
+        people = check_who(who)
+        question = Question(
+            name, words(ask), arguments(args), answer, people, latest, approvals=check_approvals(approvals, people),
+            reminders=reminders_of(remind, escalate),
+        )  # fmt: skip
+        return await pause(self, question)
 
     async def sleep(self, seconds: float | timedelta) -> None:
         """Wait, through restarts too: the time counts from the first call. A handler lets go of its thread for it."""

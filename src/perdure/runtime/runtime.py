@@ -8,6 +8,7 @@ from perdure.checkpoints.engine import Engine
 from perdure.core.approval import patience
 from perdure.core.policies import Policies
 from perdure.core.ports import Clock, Randomness, Telemetry
+from perdure.runtime.allowances import Allowances
 from perdure.runtime.attending import Attending
 from perdure.runtime.leases import SECOND, TTL, Held, Leases
 from perdure.runtime.signals import Signals
@@ -47,6 +48,7 @@ class Runtime:
         self.standing = Standing(engine.storage)
         self.signals = Signals(self)
         self.attending = Attending(self)
+        self.allowances = Allowances(self)
 
     def keep(self, held: Held) -> Keeper:
         """Renew a lease until the answer is told to stop."""

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from perdure.core.deliveries import Sent, answered, next_try, refused, unanswered
 from perdure.core.extras import check_releases, missing
 from perdure.core.public_addresses import is_public
+from perdure.core.reminders import OPENED
 from perdure.core.signatures import keys_of, signed
 from perdure.core.webhooks import Notice, Webhook, body_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from perdure.core.reminders import Telling
     from perdure.runtime.decisions import Pause
 
 __all__ = ["Sender", "Sent", "next_try", "notice_of"]
@@ -80,12 +82,13 @@ class Sender:
         return self._http.AsyncHTTPTransport(verify=self._trust, proxy=_proxy(webhook))
 
 
-def notice_of(pause: Pause, *, link: str | None = None) -> Notice:
+def notice_of(pause: Pause, *, link: str | None = None, telling: Telling | None = None) -> Notice:
     """What is told of a pause that was opened."""
     return Notice(
         pause=pause.id, name=pause.name, ask=pause.ask, args=pause.args, thread=pause.thread, user=pause.user,
         run=pause.run, version=pause.version, deadline=pause.deadline,
         who=list(pause.who) or None, link=link, at=pause.at,
+        event=telling.event if telling else OPENED, nth=telling.nth if telling else 0,
     )  # fmt: skip
 
 

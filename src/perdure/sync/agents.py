@@ -7,14 +7,16 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from perdure.sync.driver import Driver
-from perdure.sync.run import Run
+from perdure.sync.run import Run, run_of
 from perdure.sync.running import Running, Ticket, held_thread
 
 if TYPE_CHECKING:
     from perdure.app.agent import Agent as AsyncAgent
     from perdure.app.agent import AgentResult
     from perdure.app.users import UserArg
+    from perdure.runtime.agents.loop import AgentLoop
     from perdure.runtime.agents.model import Model
+    from perdure.runtime.agents.nested import Askable
     from perdure.runtime.options import Retry
     from perdure.sync.thread import Thread
 
@@ -33,6 +35,16 @@ class Agent:
     def name(self) -> str:
         """The name that its runs are found by."""
         return self._agent.name
+
+    @property
+    def loop(self) -> AgentLoop:
+        """The handler of its runs, with which other agents ask it."""
+        return self._agent.loop
+
+    def answer_in(self, run: Run, prompt: Any, *, name: str) -> str:
+        """Answer a prompt inside the run of somebody else, such as that of a handler. See `perdure.Agent.answer_in`."""
+        inner = run_of(run)
+        return self._drive(self._agent.answer_in(inner, prompt, name=name))
 
     def run(self, prompt: Any, *, thread: Thread | str, user: UserArg = None, key: str | None = None) -> AgentResult:
         """Go on with the conversation of a thread here, and return the answer, or what the run waits for."""
@@ -64,8 +76,9 @@ class Agents(Running):
         name: str,
         *,
         model: Model | None = None,
-        tools: Sequence[Callable[..., Any]] = (),
+        tools: Sequence[Callable[..., Any] | Askable] = (),
         instructions: str | None = None,
+        description: str | None = None,
         max_turns: int | None = None,
         retry: Retry | int | None = None,
         settings: Mapping[str, Any] | None = None,
@@ -82,7 +95,7 @@ class Agents(Running):
 
         spec = spec_of(
             name, model=model, tools=tools, instructions=instructions, max_turns=max_turns, timeout=None,
-            settings=settings, defaults=parts_of(self._store).agent,
+            settings=settings, defaults=parts_of(self._store).agent, description=description,
         )  # fmt: skip
         check_in_place(spec)
         face = lambda run: Run(run, self._run)  # noqa: E731

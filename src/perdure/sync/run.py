@@ -109,6 +109,9 @@ class Run:
         require_approval: bool = False,
         approval_prompt: str | None = None,
         who: str | Sequence[str] | None = None,
+        approvals: int = 1,
+        remind: timedelta | float | None = None,
+        escalate: Mapping[str, Any] | None = None,
         traceback: bool | None = None,
     ) -> Bound:
         """Say how the next step or tool is run. See `perdure.Run.options`.
@@ -118,6 +121,7 @@ class Run:
         bound = self._run.options(
             retry=retry, key=key, returns=returns, repeatable=repeatable, unverified=unverified,
             require_approval=require_approval, approval_prompt=approval_prompt, who=who, traceback=traceback,
+            approvals=approvals, remind=remind, escalate=escalate,
         )  # fmt: skip
         return Bound(bound, self._drive)
 
@@ -130,13 +134,21 @@ class Run:
         expects: Any = None,
         who: str | Sequence[str] | None = None,
         deadline: Deadline | None = None,
+        approvals: int = 1,
+        remind: timedelta | float | None = None,
+        escalate: Mapping[str, Any] | None = None,
     ) -> Decision:
         """Ask a person, and let go of the thread until somebody decided; then the run goes on with the decision.
 
-        `expects` is the answer that is asked for beside yes or no, `who` may give it, until the `deadline`. See
-        `perdure.Run.pause`.
+        `expects` is the answer that is asked for beside yes or no, `who` may give it, until the `deadline`; so many
+        `approvals` it takes. See `perdure.Run.pause`.
         """
-        return self._drive(self._run.pause(name, ask=ask, args=args, expects=expects, who=who, deadline=deadline))
+        return self._drive(
+            self._run.pause(
+                name, ask=ask, args=args, expects=expects, who=who, deadline=deadline, approvals=approvals,
+                remind=remind, escalate=escalate,
+            )
+        )  # fmt: skip
 
     def model(self, fn: Callable[..., Any], messages: Sequence[Any], /, *, name: str = "model", **settings: Any) -> Any:
         """Ask a model: `fn(messages, **settings)`. The answer is recorded, and by `thread.seen` what the model saw."""
@@ -215,6 +227,11 @@ class SyncBlock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         return self._drive(self._block.__aexit__(kind, error, trace))
+
+
+def run_of(run: Run) -> runtime.Run:
+    """The run itself; for the faces that are built on it."""
+    return run._run  # pyright: ignore[reportPrivateUsage]
 
 
 async def _next(items: AsyncIterator[Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from perdure.app import store as app
     from perdure.app.rerunning import Changed
     from perdure.app.users import UserArg
+    from perdure.runtime.allowances import Allowance
+    from perdure.runtime.answering import Scope
     from perdure.runtime.decisions import Decision, Pause
     from perdure.runtime.infos import RunInfo
     from perdure.runtime.options import Retry
@@ -142,14 +144,40 @@ class Running:
         args: Any = None,
         answer: Any = None,
         version: int | None = None,
+        scope: Scope = "call",
         user: UserArg = None,
     ) -> Decision:
         """Answer a pause; a worker goes on with the run at once, or `resume(thread)` does."""
         return self._run(
             self._store.decide(
-                pause, approved=approved, by=by, groups=groups, args=args, answer=answer, version=version, user=user
+                pause, approved=approved, by=by, groups=groups, args=args, answer=answer, version=version, scope=scope,
+                user=user,
             )
+        )  # fmt: skip
+
+    def allow(
+        self,
+        tool: str | Callable[..., Any],
+        *,
+        by: str,
+        groups: Sequence[str] = (),
+        arguments: Mapping[str, Any] | None = None,
+        expires: timedelta | datetime | None = None,
+        count: int | None = None,
+        user: UserArg = None,
+    ) -> str:
+        """Approve calls of a tool in advance. See `perdure.Perdure.allow`."""
+        return self._run(
+            self._store.allow(tool, by=by, groups=groups, arguments=arguments, expires=expires, count=count, user=user)
         )
+
+    def allowed(self, *, user: UserArg = None, ended: bool = False) -> list[Allowance]:
+        """The allowances that can be used, of all users or of one; with `ended` also those that were."""
+        return self._run(self._store.allowed(user=user, ended=ended))
+
+    def revoke(self, allowance: Allowance | str, *, by: str, user: UserArg = None) -> Allowance:
+        """End an allowance: from now on somebody is asked again."""
+        return self._run(self._store.revoke(allowance, by=by, user=user))
 
     def link(
         self,

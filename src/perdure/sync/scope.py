@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from perdure.core.retention_policy import Retention
     from perdure.core.usage import UsageBy, UsageReport
     from perdure.core.verification import Report
+    from perdure.runtime.allowances import Allowance
+    from perdure.runtime.answering import Scope
     from perdure.runtime.decisions import Decision, Pause
     from perdure.runtime.infos import RunInfo
     from perdure.runtime.why import Why
@@ -159,9 +161,31 @@ class UserScope:
         args: Any = None,
         answer: Any = None,
         version: int | None = None,
+        scope: Scope = "call",
     ) -> Decision:
         """Answer a question of one of the user's threads, as this user."""
-        return self._run(self._scope.decide(pause, approved=approved, args=args, answer=answer, version=version))
+        return self._run(
+            self._scope.decide(pause, approved=approved, args=args, answer=answer, version=version, scope=scope)
+        )
+
+    def allow(
+        self,
+        tool: str | Callable[..., Any],
+        *,
+        arguments: Mapping[str, Any] | None = None,
+        expires: timedelta | datetime | None = None,
+        count: int | None = None,
+    ) -> str:
+        """Approve calls of a tool in this user's threads in advance, as this user. See `Perdure.allow`."""
+        return self._run(self._scope.allow(tool, arguments=arguments, expires=expires, count=count))
+
+    def allowed(self, *, ended: bool = False) -> list[Allowance]:
+        """The allowances for this user's threads alone."""
+        return self._run(self._scope.allowed(ended=ended))
+
+    def revoke(self, allowance: Allowance | str) -> Allowance:
+        """End an allowance for this user's threads; others look absent."""
+        return self._run(self._scope.revoke(allowance))
 
     def compare(self, *points: object) -> Comparison | Comparisons:
         """Compare 2 to 4 points of the user's threads, the others with the first."""
@@ -229,9 +253,12 @@ class ApproverScope:
         args: Any = None,
         answer: Any = None,
         version: int | None = None,
+        scope: Scope = "call",
     ) -> Decision:
         """Answer a question as this person. See `Perdure.decide`."""
-        return self._run(self._scope.decide(pause, approved=approved, args=args, answer=answer, version=version))
+        return self._run(
+            self._scope.decide(pause, approved=approved, args=args, answer=answer, version=version, scope=scope)
+        )
 
     def link(self, pause: Pause | str, *, expires: timedelta = timedelta(days=7)) -> str:
         """A signed token with which this person may decide about a question once. See `Perdure.link`."""

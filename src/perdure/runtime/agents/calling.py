@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from perdure.core.errors import (
 from perdure.runtime.agents.conversation import result_of, shown_to_model
 from perdure.runtime.agents.listening import AgentEvent, tell
 from perdure.runtime.agents.model import ToolCall
+from perdure.runtime.agents.nested import AgentTool
 from perdure.runtime.approving import approved_by
 from perdure.runtime.calling import KEY, Asked, Unverified, outcome_of_tool
 from perdure.runtime.scope import SCOPE, Scope
@@ -173,8 +175,17 @@ def _is_ours(run: Run, exc: Exception) -> bool:
     return isinstance(exc, RunError) and not isinstance(exc, StepFailedError)
 
 
+def _ask_agent(tool: AgentTool, *, prompt: str) -> Any:
+    scope = SCOPE.get()
+    if scope is None:
+        raise InvalidInputError(f"agent {tool.name!r} can only be asked inside a run")
+    return tool.ask_in(scope.run, prompt)
+
+
 def _prepared(tool: Tool, face: Face) -> Callable[..., Any]:
     """The function as a run calls it: with plain arguments, which it converts, and with what is filled in."""
+    if isinstance(tool, AgentTool):
+        return functools.partial(_ask_agent, tool)
     filled = tool.parameters.filled_in
 
     def call(args: dict[str, Any], key: str | None) -> Any:

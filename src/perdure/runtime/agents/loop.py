@@ -7,18 +7,23 @@ from typing import Any
 
 import msgspec
 
+from perdure.core.calls import key_digest
 from perdure.core.errors import InvalidInputError, InvalidPathError, ModelError, TurnLimitError
+from perdure.core.identity import check_id
 from perdure.runtime.agents.calling import Caller, Face
 from perdure.runtime.agents.conversation import PATH, answered_by_model, asked_by_user, calls_of, for_model
-from perdure.runtime.agents.listening import AgentEvent, is_heard, tell
+from perdure.runtime.agents.listening import LISTENER, AgentEvent, is_heard, tell
 from perdure.runtime.agents.model import Model, Reply, Said, ToolSchema
+from perdure.runtime.agents.nested import AgentTool
 from perdure.runtime.agents.tool import Tool
 from perdure.runtime.calling import Asked
 from perdure.runtime.models import Question, ask_model
 from perdure.runtime.run import Run
+from perdure.runtime.scope import SCOPE, Scope
 from perdure.runtime.streaming import came_to_its_end
 from perdure.runtime.triggering import tooled, turned
 from perdure.runtime.work import check_plain
+from perdure.runtime.writing import PathLike
 
 MODEL = "model"  # what its calls are called in the log
 
@@ -33,6 +38,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     max_turns: int = 20
     timeout: float | None = None  # seconds for one answer of the model
     settings: Mapping[str, Any] = {}
+    description: str | None = None  # what a model is told that may ask this agent
 
     @property
     def schemas(self) -> list[ToolSchema]:
@@ -43,7 +49,10 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
 def check_in_place(spec: AgentSpec) -> None:
     """Raise `InvalidInputError` for an agent that synchronous code cannot run."""
     for tool in spec.tools.values():
-        check_plain(tool.function, f"tool {tool.name!r}")
+        if isinstance(tool, AgentTool):
+            check_in_place(tool.agent.loop.spec)
+        else:
+            check_plain(tool.function, f"tool {tool.name!r}")
     if not callable(getattr(spec.model, "reply_now", None)):
         raise only_awaited(spec.model)
 
@@ -78,30 +87,57 @@ class AgentLoop:
 
     async def run(self, run: Run) -> str:
         """The text that the model comes to; raise `TurnLimitError` when it does not."""
-        prompt, spec = prompt_of(run.input), self.spec
+        return await self._brought_on(run, prompt_of(run.input), PATH, None)
+
+    async def answer_in(self, run: Run, prompt: Any, *, name: str) -> str:
+        """The text that the model comes to inside the run of somebody else, where all that it does is recorded.
+
+        Each call is a conversation of its own. Its messages are added to the state under `agents`, `name`, `messages`;
+        what the model sees is put together from the log, since the state is for the code of the run to write.
+        """
+        given, outer = prompt_of(prompt), run.scope
+        place = outer.call("agent", key_digest(check_id(name, "the name of an agent")))
+        scope = Scope(run, place.id, outer)
+        tokens = SCOPE.set(scope), LISTENER.set(None)  # whoever watches the run watches its own model
+        try:
+            return await self._brought_on(run, given, ("agents", name, PATH), [])
+        finally:
+            SCOPE.reset(tokens[0])
+            LISTENER.reset(tokens[1])
+            outer.settle()
+            run.journal.forget_inside(place.id)
+
+    async def _brought_on(self, run: Run, prompt: Any, path: PathLike, own: list[dict[str, Any]] | None) -> str:
+        """Ask and call until there is an answer. `own` is a conversation that is not read from the state."""
+        spec, first = self.spec, asked_by_user(prompt)
         run.scope.free = True  # what is asked for next is told by what the model answered
         try:
-            await run.append(PATH, asked_by_user(prompt))
+            await run.append(path, first)
         except InvalidPathError as exc:
-            raise _no_conversation(run) from exc
+            raise _no_conversation(run, path) from exc
+        if own is not None:
+            own.append(first)
         for turn in range(1, spec.max_turns + 1):
-            message = await self._asked(run, turn)
-            await run.append(PATH, message, checkpoint=turned(run))
+            message = await self._asked(run, turn, own)
+            await run.append(path, message, checkpoint=turned(run))
             calls = calls_of(message)
             if not calls:
                 return message["content"]
-            if await run.was_written():
+            if own is None and await run.was_written():
                 continue  # its tools are done with; they may have changed since, or be gone
             results = await self._caller.all(run, turn, calls)
-            await run.append(PATH, *results, checkpoint=tooled(run, _done(results)))
+            await run.append(path, *results, checkpoint=tooled(run, _done(results)))
+            if own is not None:
+                own += [message, *results]
         raise TurnLimitError(spec.name, spec.max_turns)
 
-    async def _asked(self, run: Run, turn: int) -> dict[str, Any]:
+    async def _asked(self, run: Run, turn: int, own: list[dict[str, Any]] | None) -> dict[str, Any]:
         """The model's message of a turn, now or earlier. It is found by its turn: instructions and tools may change."""
         answer = _Answer(self.spec, run, turn)
 
         async def given() -> Question:
-            return Question(answer.given, await self._conversation(run), self._told)
+            said = await self._conversation(run) if own is None else for_model(own, self.spec.instructions)
+            return Question(answer.given, said, self._told)
 
         asked = Asked(MODEL, answer.given, (), {"turn": turn})
         message = await ask_model(run, asked, ["turn", turn], given, self.spec.timeout, checkpoint=False)
@@ -115,14 +151,15 @@ class AgentLoop:
         state = await run.load({}, fresh=True)
         messages = state.get(PATH, []) if isinstance(state, Mapping) else None
         if not isinstance(messages, list):
-            raise _no_conversation(run)
+            raise _no_conversation(run, PATH)
         return for_model(messages, self.spec.instructions)
 
 
-def _no_conversation(run: Run) -> InvalidInputError:
+def _no_conversation(run: Run, path: PathLike) -> InvalidInputError:
     where = f"the state of thread {run.journal.key.id!r}"
+    place = path if isinstance(path, str) else ".".join(map(str, path))
     return InvalidInputError(
-        f"{where} has no list {PATH!r}, and agents keep conversations there: make it one, or use another thread"
+        f"{where} has no list {place!r}, and agents keep conversations there: make it one, or use another thread"
     )
 
 

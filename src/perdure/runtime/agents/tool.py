@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar, overload
 
@@ -34,6 +34,9 @@ class Tool:
         repeatable: bool = False,
         approval_prompt: str | None = None,
         who: str | Sequence[str] | None = None,
+        approvals: int = 1,
+        remind: timedelta | float | None = None,
+        escalate: Mapping[str, Any] | None = None,
         name: str | None = None,
         timeout: float | timedelta | None = None,
         retry: Retry | int | None = None,
@@ -45,7 +48,8 @@ class Tool:
         self.function = function
         self._given: dict[str, Any] = {
             "require_approval": require_approval, "repeatable": repeatable, "approval_prompt": approval_prompt,
-            "who": who, "name": name, "timeout": timeout, "retry": retry, "unverified": unverified,
+            "who": who, "approvals": approvals, "name": name, "timeout": timeout, "retry": retry,
+            "unverified": unverified, "remind": remind, "escalate": escalate,
         }  # fmt: skip
         self.name = _checked(name or _name_of(function))
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -59,6 +63,7 @@ class Tool:
         options = options_of(
             retry=retry, timeout=timeout, repeatable=repeatable, unverified=unverified,
             require_approval=require_approval, approval_prompt=approval_prompt, who=who,
+            approvals=approvals, remind=remind, escalate=escalate,
         )  # fmt: skip
         if approval_prompt is not None:
             check_prompt(approval_prompt, function, (), self.name)
@@ -104,6 +109,9 @@ def tool(
     repeatable: bool = False,
     approval_prompt: str | None = None,
     who: str | Sequence[str] | None = None,
+    approvals: int = 1,
+    remind: timedelta | float | None = None,
+    escalate: Mapping[str, Any] | None = None,
     name: str | None = None,
     timeout: float | timedelta | None = None,
     retry: Retry | int | None = None,
@@ -117,6 +125,9 @@ def tool(
     repeatable: bool = False,
     approval_prompt: str | None = None,
     who: str | Sequence[str] | None = None,
+    approvals: int = 1,
+    remind: timedelta | float | None = None,
+    escalate: Mapping[str, Any] | None = None,
     name: str | None = None,
     timeout: float | timedelta | None = None,
     retry: Retry | int | None = None,
@@ -126,15 +137,16 @@ def tool(
 
     The model is told its name, its docstring and its parameters; what it gives is checked against their annotations.
     Parameters called `run` and `idempotency_key` are filled in and not shown. With `require_approval` somebody is asked
-    first, in the words of `approval_prompt` ("Execute: {command}?"), and only those whom `who` names may decide. A
-    `repeatable` tool may run twice: after a crash nobody is asked about it. `timeout`, `retry` and `unverified` are
-    those of `run.options`.
+    first, in the words of `approval_prompt` ("Execute: {command}?"), and only those whom `who` names may decide; with
+    `approvals=2` two different people have to approve. A `repeatable` tool may run twice: after a crash nobody is asked
+    about it. The other words are those of `run.options`.
     """
 
     def made(wrapped: Callable[..., Any]) -> Tool:
         return Tool(
             wrapped, require_approval=require_approval, repeatable=repeatable, approval_prompt=approval_prompt, who=who,
-            name=name, timeout=timeout, retry=retry, unverified=unverified,
+            approvals=approvals, remind=remind, escalate=escalate, name=name, timeout=timeout, retry=retry,
+            unverified=unverified,
         )  # fmt: skip
 
     return made if function is None else made(function)
