@@ -64,7 +64,7 @@ def test_entries_without_a_directory_line_are_told_once_even_when_no_thread_is_l
     """B11: and what to do about it."""
     _spoil(folder, "DELETE FROM perdure_thread")
     done = perdure("verify", STORE, folder=folder)
-    assert done.returncode == 1
+    assert done.returncode == 8
     assert done.stdout.startswith("4 damages: 0 threads, 0 entries, 0 checkpoints, 0 snapshots")
     assert "  ticket of alice: directory line is gone, and the catalog still names the thread\n" in done.stdout
     _spoil(folder, "DELETE FROM perdure_catalog")
