@@ -43,7 +43,7 @@ def test_the_install_line_works_and_the_wheel_has_what_people_need(tmp_path: Pat
     """The very line of the README, and of Getting started, in an environment that has only what is downloaded."""
     lines = {block.text.strip() for page in PROGRAMS for block in blocks(page) if "pip install" in block.text}
     (line,) = lines
-    programs = _environment(tmp_path / "venv")
+    programs = new_environment(tmp_path / "venv")
     env = {
         **os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "PIP_NO_INDEX": "1",
         "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
@@ -62,7 +62,7 @@ def test_the_install_line_works_and_the_wheel_has_what_people_need(tmp_path: Pat
     assert told.startswith(str(tmp_path))
 
 
-def _environment(folder: Path) -> Path:
+def new_environment(folder: Path) -> Path:
     """An environment with the packages of this one, as if they had been downloaded, but without Perdure."""
     venv.EnvBuilder(symlinks=True).create(folder)
     (site,) = folder.glob("lib/python*/site-packages")
