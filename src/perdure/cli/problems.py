@@ -132,9 +132,11 @@ def next_steps(exc: Exception, typed: Sequence[str]) -> list[str]:
     name, _, _ = (typed[0] if typed else "").partition("=")
     store = typed_store(typed)
     if isinstance(exc, UsageError):
-        from perdure.cli.main import COMMANDS
+        from perdure.cli.main import COMMANDS, OF_TWO_WORDS
 
-        return [f"perdure {name} --help" if name in COMMANDS else "perdure --help"]
+        two = " ".join(typed[:2])
+        known = two if two in OF_TWO_WORDS else name if name in COMMANDS else ""
+        return [f"perdure {known} --help" if known else "perdure --help"]
     if typed[1:2] == ["langgraph"]:  # what is not there may be in LangGraph's database
         return []
     if isinstance(exc, errors.NotFoundError):
