@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from perdure.flowagent.comparing import CheckpointDiff
     from perdure.flowagent.manager import CheckpointManager
     from perdure.flowagent.orchestrator import Orchestrator
-    from perdure.flowagent.routing import ModelRouter
+    from perdure.flowagent.router import ModelRouter
     from perdure.flowagent.storage import CheckpointStorage
     from perdure.flowagent.storages import (
         FileCheckpointStorage,
@@ -92,7 +92,7 @@ _HOMES = {
     "CheckpointManager": "perdure.flowagent.manager",
     "CheckpointStorage": "perdure.flowagent.storage",
     "CheckpointTree": "perdure.flowagent.tree",
-    "ModelRouter": "perdure.flowagent.routing",
+    "ModelRouter": "perdure.flowagent.router",
     "Comparison": "perdure.core.comparison",
     "Comparisons": "perdure.core.comparison",
     "Config": "perdure.app.config.config",
