@@ -54,11 +54,18 @@ def left_with_a_question(store: Perdure, url: str, folder: Path, by: signal.Sign
     return pause
 
 
+def approve_what_changed(store: Perdure, **decision: Any) -> None:
+    """The tool of the next release has a parameter that nobody approved: it is asked about once more."""
+    (pause,) = until(store.pauses)
+    assert (pause.changed, pause.args["region"]) == (("argument region is new", "args.region is new"), "eu")
+    store.decide(pause, approved=True, by="ann", **decision)
+
+
 @pytest.mark.parametrize(("by", "how"), [(signal.SIGKILL, "recover"), (signal.SIGTERM, "serve")])
 def test_a_deployment_that_was_approved_while_nothing_ran_is_done_once_by_the_next_release(
     store: Perdure, url: str, tmp_path: Path, by: signal.Signals, how: str
 ) -> None:
-    """S4.3, S4.9, S4.19, S4.21–S4.25: with `auto_resume_hitl: true`, as approved, and the new parameter's default."""
+    """S4.3, S4.9, S4.19, S4.21–S4.25: with `auto_resume_hitl: true`, once the new parameter was approved too."""
     pause = left_with_a_question(store, url, tmp_path, by)
     assert (pause.ask, pause.args) == ("Approve api 1.4?", {"service": "api", "tag": "1.4"})
     assert [point.note for point in store.thread("t").history()] == ["Approve api 1.4?", "after turn 1"]
@@ -66,8 +73,11 @@ def test_a_deployment_that_was_approved_while_nothing_ran_is_done_once_by_the_ne
     config = config_in(tmp_path, url, auto_resume_hitl=True)
     if how == "recover":
         assert done("recover", config, tmp_path) == 0
+        approve_what_changed(store)
+        assert done("recover", config, tmp_path) == 0
     else:
         with process("serve", config, tmp_path, "second"):
+            approve_what_changed(store)
             until(lambda: finished(store))
     assert (status(store), did(tmp_path)) == (("finished", "Deployed."), [SECOND])
 
@@ -82,7 +92,10 @@ def test_what_was_approved_stays_where_people_go_on_by_hand(
     careful = config_in(tmp_path, url, auto_resume_hitl=False)
     assert done("look", careful, tmp_path) == 0
     assert (status(store), did(tmp_path)) == (("decided", None), [["short"]])
-    assert done(how, config_in(tmp_path, url, auto_resume_hitl=hitl), tmp_path) == 0
+    config = config_in(tmp_path, url, auto_resume_hitl=hitl)
+    assert done(how, config, tmp_path) == 0
+    approve_what_changed(store, args={"service": "api", "tag": "1.5", "region": "eu"})
+    assert done(how, config, tmp_path) == 0
     edited = ["second", "api", "1.5", "eu", "api", "ops"]
     assert (status(store), did(tmp_path)) == (("finished", "Deployed."), [["short"], edited])
 
