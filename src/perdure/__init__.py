@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         SQLiteCheckpointStorage,
     )
     from perdure.flowagent.tree import CheckpointTree
+    from perdure.memory.manager import MemoryManager
     from perdure.runtime.agents.defaults import AgentDefaults
     from perdure.runtime.agents.listening import AgentEvent
     from perdure.runtime.agents.model import Model, Reply, ToolCall, ToolSchema, Usage
@@ -93,6 +94,7 @@ _HOMES = {
     "CheckpointStorage": "perdure.flowagent.storage",
     "CheckpointTree": "perdure.flowagent.tree",
     "ModelRouter": "perdure.flowagent.router",
+    "MemoryManager": "perdure.memory.manager",
     "Comparison": "perdure.core.comparison",
     "Comparisons": "perdure.core.comparison",
     "Config": "perdure.app.config.config",
@@ -172,6 +174,7 @@ __all__ = [
     "FileCheckpointStorage",
     "InMemoryCheckpointStorage",
     "Latest",
+    "MemoryManager",
     "Message",
     "MessageLine",
     "Model",

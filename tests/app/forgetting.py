@@ -8,6 +8,7 @@ from typing import Any
 from perdure.app.store import parts_of
 from perdure.app.thread import Thread
 from perdure.core.identity import CACHE, MEMORY, RESULTS, SUBGRAPHS, ThreadKey, reserved_namespace
+from perdure.memory import MemoryManager
 from perdure.storage.contract import Storage
 from tests.app.isolation import bare
 
@@ -74,10 +75,14 @@ async def fill(store: Any, user: str, word: str, folder: Path) -> None:
     ):
         await beside_update(store, beside(store, kind, user, thread_id), state)
     await beside_update(store, beside(store, SUBGRAPHS, user, word, f"chat {word}"), {"word": word})
+    await _run(store, MemoryManager(_async_store(store), user=user).add_text(f"User said {word}", tags=[word]))
 
 
 async def beside_update(store: Any, thread: Thread, state: dict[str, Any]) -> None:
-    work = thread.update(set={(name,): value for name, value in state.items()})
+    await _run(store, thread.update(set={(name,): value for name, value in state.items()}))
+
+
+async def _run(store: Any, work: Any) -> None:
     if hasattr(bare(store), "_store"):
         bare(store)._run(work)
     else:

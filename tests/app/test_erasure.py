@@ -60,16 +60,16 @@ async def test_everything_of_a_user_is_counted_and_then_goes_and_nothing_of_othe
     assert await _world(store, ALICE) == alice
     counts = {kind: count for kind, count in seen.counts.items() if kind != "bytes"}
     assert counts == {
-        "threads": 4, "forks": 1, "subgraphs": 1, "quarantined": 1, "entries": 14, "messages": 4, "checkpoints": 3,
+        "threads": 4, "forks": 1, "subgraphs": 1, "quarantined": 1, "entries": 15, "messages": 4, "checkpoints": 3,
         "runs": 1, "steps": 0, "tool_results": 2, "pauses": 1, "decisions": 0, "cached_values": 1, "store_items": 1,
-        "large_values": 0,
+        "facts": 1, "large_values": 0,
     }  # fmt: skip
     told: list[tuple[int, int]] = []
     done = await store.forget(ALICE, dry_run=False, progress=lambda at, of, each: told.append((at, of)))
     assert (done.is_complete, done.left) == (True, ())
     assert {**done.counts, "large_values": 0} == seen.counts
     assert done.counts["large_values"] == 2
-    assert told == [(at, 8) for at in range(1, 9)]
+    assert told == [(at, 9) for at in range(1, 10)]
     assert await _world(store, ALICE) == {"loaded": {}, "said": {}, "pauses": [], "found": 0}
     with pytest.raises(NotFoundError):
         await store.thread(f"chat {CANARY}", user=ALICE).load()
@@ -84,7 +84,7 @@ async def test_a_tombstone_tells_nothing_but_that_a_user_was_forgotten(store: An
     head = await store.thread(f"chat {CANARY}", user=ALICE).entries()
     done = await store.forget(ALICE, dry_run=False)
     (stone,) = await store.forgotten()
-    assert (stone.id, stone.threads, stone.finished >= stone.begun) == (done.tombstone, 8, True)
+    assert (stone.id, stone.threads, stone.finished >= stone.begun) == (done.tombstone, 9, True)
     assert head[-1].chain.hex() in stone.digests
     work = storage_of(store).entries(log_key(""))
     log = await work if mode == "async" else drive(work)
@@ -272,9 +272,9 @@ async def test_users_that_are_numbers_are_forgotten_by_their_number() -> None:
 async def test_no_thread_of_the_user_is_left_in_any_namespace(tmp_path: Path) -> None:
     """Whatever is kept per user later lies in a reserved namespace, and goes without another line."""
     async with Perdure.open("memory://") as store:
-        await beside_update(store, beside(store, "facts", ALICE, "f1"), {"likes": CANARY})
+        await beside_update(store, beside(store, "notes", ALICE, "f1"), {"likes": CANARY})
         (seen,) = (await store.forget(ALICE)).threads
-        assert (seen.part, seen.thread_id) == ("facts", "f1")
+        assert (seen.part, seen.thread_id) == ("notes", "f1")
         await store.forget(ALICE, dry_run=False)
         storage = storage_of(store)
         for namespace in await storage.namespaces():

@@ -85,6 +85,9 @@ rewind ticket-42@1 --dry-run
 delete ticket-42 --dry-run
 prune --last 1 --dry-run
 key list
+memory list carol
+memory search carol where
+memory stats carol
 """.splitlines()
 STEPS = """\
 version
@@ -143,6 +146,19 @@ delete bran --yes
 forget carol --dry-run
 forget alice
 forget carol --yes
+memory add alice tea --tag drink --kind preference
+memory add alice colour=blue --extract
+memory add alice colour=red --extract
+memory add alice nothing --extract
+memory list alice --all
+memory search alice blue -o table
+memory stats alice
+memory forget alice --all --dry-run
+memory history alice none
+memory forget alice none --yes
+memory forget alice --yes
+memory forget alice --all
+memory forget alice --all --yes
 views
 workflow check workflow.yaml
 workflow check none.yaml
@@ -256,7 +272,7 @@ _WORDS = (
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)", "TIME"),
     (r"\d\d:\d\d:\d\dZ", "CLOCK"),
     (r"\d+ (?:s|min|h) ago", "AGO"),
-    (r"pau_[\w=.-]+", "PAUSE"), (r"(chk|run)_[0-9a-z]+", r"\1_ID"),
+    (r"pau_[\w=.-]+", "PAUSE"), (r"(chk|run|fact)_[0-9a-z]+", r"\1_ID"),
     (r"key [0-9a-f]{8,}", "key ID"), (r"\b[0-9a-f]{64}\b", "SHA"), (r"\b[0-9a-f]{16}\b", "ID"),
     (r"[\d.,]+ (?:bytes|B|kB|MB)\b", "SIZE"), (r'("{1,2}\w*(?:bytes|size|share|disk|sizes)\w*"{1,2}: ?)[\d.]+', r"\1N"),
     (r"[\d.]+%", "SHARE"), (r"(TIME +)\d+( +(?:kept|dropped|over):?)", r"\1SIZE\2"),

@@ -18,7 +18,7 @@ import pytest
 import perdure.cli
 from perdure.cli.hints import hint
 from perdure.cli.main import COMMANDS, OF_TWO_WORDS
-from perdure.sync import Perdure
+from perdure.sync import MemoryManager, Perdure
 from tests.cli.terminal import Shown, in_pipes, on_terminal
 
 # Conceal, window title, clipboard, link, cursor, bell, C1, DEL; bidi; zero-width, blank and filler characters; tags,
@@ -57,6 +57,7 @@ def _runs(store: Perdure) -> None:
     def asks(run: Any) -> Any:
         return run.pause(NAME, ask=ATTACK, args={ATTACK: ATTACK, "iban": "DE1"}, expects=[NAME, "no"], who=[NAME]).by
 
+    MemoryManager(store, user=NAME).add_text(ATTACK, author=NAME, source=(NAME, 1), tags=[NAME], id="attack")
     store.handler(NAME)(fails)
     store.handler("asks")(asks)
     store.start(NAME, ATTACK, thread=f"fails{NAME}", user=NAME)
@@ -103,6 +104,12 @@ def commands(url: str, pause: str) -> dict[str, list[list[str]]]:
                    ["import", url, "no" + file, "--to", NAME, "--user", NAME]],
         "import langgraph": [["import", "langgraph", file, "--into", url, "--types", ATTACK]],
         "key": [["key", "list", url], ["key", "remove", url, NAME], ["key", ATTACK, url]],
+        "memory add": [["memory", "add", url, NAME, ATTACK], ["memory", "add", url, NAME, "x", "--kind", ATTACK]],
+        "memory forget": [["memory", "forget", url, NAME, ATTACK, "--yes"], ["memory", "forget", url, NAME, "--all"]],
+        "memory history": [["memory", "history", url, NAME, ATTACK], ["memory", "history", url, NAME, "attack"]],
+        "memory list": [["memory", "list", url, NAME], ["memory", "list", url, "nobody" + NAME]],
+        "memory search": [["memory", "search", url, NAME, ATTACK], ["memory", "search", url, "no" + NAME, "x"]],
+        "memory stats": [["memory", "stats", url, NAME]],
         "messages": [["messages", url, NAME], ["messages", url, "nobody" + NAME]],
         "pauses": [["pauses", url], ["pauses", url, asks], ["pauses", url, "--namespace", NAMESPACE]],
         "prune": [["prune", url, "--last", "1", "--dry-run"], ["prune", url, "--kind", ATTACK],
@@ -146,9 +153,12 @@ def commands(url: str, pause: str) -> dict[str, list[list[str]]]:
     }  # fmt: skip
 
 
-_JSON = {"answer", "cancel", "compact", "compare", "config", "decide", "delete", "export", "forget", "fork", "history",
-         "import", "messages", "pauses", "prune", "repair", "resume", "rewind", "runs", "show", "sizes", "state", "tag",
-         "threads", "timeline", "top", "tree", "trust", "verify", "views", "why"}  # fmt: skip
+_JSON = {
+    "answer", "cancel", "compact", "compare", "config", "decide", "delete", "export", "forget", "fork",
+    "history", "import", "memory add", "memory history", "memory list", "memory search", "messages", "pauses",
+    "prune", "repair", "resume", "rewind", "runs", "show", "sizes", "state", "tag", "threads", "timeline",
+    "top", "tree", "trust", "verify", "views", "why",
+}  # fmt: skip
 
 
 def faults(shown: Shown) -> list[str]:

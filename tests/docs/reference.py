@@ -8,6 +8,7 @@ import textwrap
 
 import perdure
 import perdure.webhooks
+from perdure import memory
 from perdure.app.branches import Branch
 from perdure.app.copying import Copied
 from perdure.app.exporting import Exported
@@ -51,6 +52,7 @@ VALUES = (
     perdure.CheckpointDiff, StoreSizes, ThreadTotal, ThreadSizes, KindSize, Weight, Largest, Exported, Listed, Copied,
     TrustPreview, RunToContinue, ToolToVerify, RecordedDecision, OpenQuestion,
     WorkflowResult, WorkflowPreview, StepProgress,
+    memory.Fact, memory.Source, memory.Hit, memory.MemoryStats,
     Forgotten, ForgottenThread, Tombstone, ViewsReport,
     perdure.webhooks.Webhook, perdure.webhooks.Notice, perdure.webhooks.Body, Sent,
 )  # fmt: skip
@@ -60,8 +62,12 @@ AGENTS = (
     perdure.InMemoryCheckpointStorage, perdure.SQLiteCheckpointStorage, perdure.FileCheckpointStorage,
     perdure.PostgresCheckpointStorage, perdure.MySQLCheckpointStorage,
 )  # fmt: skip
+MEMORY = (
+    memory.MemoryManager, memory.AgentMemory, memory.Pattern, memory.Signals, memory.OpenAIEmbedder,
+    memory.WordLlamaEmbedder,
+)  # fmt: skip
 LOOP = (perdure.Tool, perdure.ScriptedModel, perdure.OpenAICompatible)
-_INTERNAL = {"open_as", "find", "keyed", "effect_key", "was_written"}
+_INTERNAL = {"for_key", "open_as", "find", "keyed", "effect_key", "was_written"}
 
 _API = """\
 # API
@@ -149,6 +155,12 @@ From `perdure.workflows` ([guide](../guides/workflows.md)).
 
 {workflows}
 
+## Memory
+
+From `perdure.memory` ([guide](../guides/memory.md)). `perdure.sync.MemoryManager` has the same methods without `await`.
+
+{memory}
+
 ## Values
 
 All of them are frozen.
@@ -226,6 +238,7 @@ def api_page() -> str:
         tool=_function("perdure.tool", perdure.tool),
         agents="\n\n".join(map(_made, AGENTS)),
         workflows=_made(perdure.WorkflowExecutor),
+        memory="\n\n".join(map(_made, MEMORY)),
         values="\n\n".join(
             f"### {cls.__name__}\n\n{_said(cls)}\n\nAttributes: {_code(properties(cls))}." for cls in VALUES
         ),

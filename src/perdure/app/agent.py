@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from perdure.app.parts import Parts
     from perdure.app.thread import Thread
     from perdure.app.users import UserArg
+    from perdure.runtime.agents.memory import Memory
     from perdure.runtime.options import Retry
     from perdure.runtime.run import Run
     from perdure.runtime.starting import Ticket
@@ -64,6 +65,7 @@ def spec_of(
     settings: Mapping[str, Any] | None,
     defaults: AgentDefaults | None = None,
     description: str | None = None,
+    memory: Memory | None = None,
 ) -> AgentSpec:
     """What an agent is made of; raise `InvalidInputError` for what cannot be."""
     defaults = defaults or AgentDefaults()
@@ -78,7 +80,7 @@ def spec_of(
     return AgentSpec(
         name=check_id(name, "the name of an agent"), model=model, tools=tools_and_agents(tools),
         instructions=instructions, max_turns=max_turns, timeout=options_of(timeout=timeout).timeout, settings=settings,
-        description=check_label(description, "the description"),
+        description=check_label(description, "the description"), memory=memory,
     )  # fmt: skip
 
 

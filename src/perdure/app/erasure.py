@@ -34,6 +34,7 @@ from perdure.core.forks import parents_first
 from perdure.core.identity import (
     ANY_USER,
     CACHE,
+    FACTS,
     MEMORY,
     RESULTS,
     ThreadKey,
@@ -188,6 +189,8 @@ class _Eraser:
         items = erasure.items_of(key.namespace)
         if items is not None:
             counts[items] += await self._items(key)
+        elif erasure.holds_facts(key.namespace):
+            counts["facts"] = len(await self._parts.messages.list(key))
         elif erasure.part_of(key.namespace) == erasure.THREAD:
             counts["messages"] = len(await self._parts.messages.list(key))
         return counts
@@ -259,13 +262,14 @@ class _Eraser:
             self._left.append(f"{shown(key.id)}: {exc}")
             return False
         self._parts.engine.forget(key)
+        self._parts.memory.forget(key)
         return True
 
     async def _swept(self, namespaces: set[str]) -> tuple[int, list[str]]:
         """Large values and whatever else deleted threads left, also those that were deleted before."""
         own = set[str]()
         with suppress(InvalidIdError):  # of a namespace that is as long as can be, nothing is kept beside
-            own = {reserved_namespace(kind, self._namespace) for kind in (RESULTS, CACHE, MEMORY)}
+            own = {reserved_namespace(kind, self._namespace) for kind in (RESULTS, CACHE, MEMORY, FACTS)}
         large, unreached = 0, dict[str, None]()
         for namespace in sorted({self._namespace, *own, *namespaces}):
             try:

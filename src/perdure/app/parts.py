@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from perdure.core.policies import Policies
     from perdure.core.retention_policy import Retention
     from perdure.core.subclasses import Subclasses
+    from perdure.memory.log import FactLogs
     from perdure.runtime.agents.defaults import AgentDefaults
     from perdure.runtime.parts import RunParts
     from perdure.runtime.triggering import Upkeep
@@ -145,6 +146,13 @@ class Parts:
         from perdure.app.speaking import Speaker
 
         return Speaker(self.storage, self.engine, self.messages)
+
+    @cached_property
+    def memory(self) -> FactLogs:
+        """Reads what is remembered of users."""
+        from perdure.memory.log import FactLogs
+
+        return FactLogs(self.storage, self.engine)
 
     @cached_property
     def pruner(self) -> Pruner:

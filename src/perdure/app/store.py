@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from perdure.core.verification import Damage, Report
     from perdure.core.webhooks import Webhook
     from perdure.core.weights import StoreSizes
+    from perdure.memory.agents import AgentMemory, Recall
+    from perdure.memory.manager import MemoryManager
     from perdure.runtime.agents.defaults import AgentDefaults
     from perdure.runtime.agents.model import Model
     from perdure.runtime.agents.nested import Askable
@@ -218,6 +220,7 @@ class Perdure(Running):
         timeout: float | timedelta | None = None,
         retry: Retry | int | None = None,
         settings: Mapping[str, Any] | None = None,
+        memory: AgentMemory | MemoryManager | bool | None = None,
     ) -> Agent:
         """Register an agent: a model that may call tools until it has an answer. `await agent.run(prompt, thread=…)`.
 
@@ -226,15 +229,23 @@ class Perdure(Running):
         answers (20) without a final one a run raises `TurnLimitError`. Another agent among the `tools` is asked inside
         the run, and is told of by its `description`. `timeout` is for one answer of the model, `retry` for runs that
         raise, as with `handler`. A model, instructions, settings and a limit of turns that are not given are those of
-        the configuration.
+        the configuration. With `memory`, `{memory}` in the instructions is filled with what is remembered of the user
+        whose thread it is (`perdure.memory`).
         """
         from perdure.app.agent import Agent, spec_of
 
         spec = spec_of(
             name, model=model, tools=tools, instructions=instructions, max_turns=max_turns, timeout=timeout,
-            settings=settings, defaults=self._parts.agent, description=description,
+            settings=settings, defaults=self._parts.agent, description=description, memory=self._recall(memory),
         )  # fmt: skip
         return Agent(self, self._parts, spec, retry)
+
+    def _recall(self, memory: AgentMemory | MemoryManager | bool | None) -> Recall | None:
+        if memory is None:
+            return None
+        from perdure.memory.agents import recall_of
+
+        return recall_of(self, memory)
 
     @overload
     async def compare(self, a: object, b: object, /, *, user: UserArg = None) -> Comparison: ...

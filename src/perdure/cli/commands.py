@@ -238,6 +238,31 @@ OF_TWO_WORDS = {
         "start here", "perdure.cli.workflow:schema", "Print the JSON Schema of workflow files, for editors.",
         ("perdure workflow schema", "perdure workflow schema > workflow.schema.json"),
     ),
+    "memory list": Command(
+        "look", "perdure.cli.memory:list_", "List what is remembered of a user, the newest first.",
+        ("perdure memory list alice", "perdure memory list alice --all -o json"),
+    ),
+    "memory search": Command(
+        "look", "perdure.cli.memory:search", "Find what is remembered of a user, and say why.",
+        ("perdure memory search alice 'seat preferences'", "perdure memory search alice oslo --all --limit 3"),
+    ),
+    "memory history": Command(
+        "look", "perdure.cli.memory:history", "Show what a fact superseded, and what superseded it.",
+        ("perdure memory history alice fact_36", "perdure memory history alice fact_36 -o json"),
+    ),
+    "memory stats": Command(
+        "look", "perdure.cli.memory:stats", "Say how much is remembered of a user.",
+        ("perdure memory stats alice", "perdure memory stats alice -o json"),
+    ),
+    "memory add": Command(
+        "care", "perdure.cli.memory:add", "Remember a text of a user, or the facts that it states.",
+        ("perdure memory add alice 'User likes tea' --kind preference",
+         "perdure memory add alice 'I live in Oslo' --extract"),
+    ),
+    "memory forget": Command(
+        "care", "perdure.cli.memory:forget", "Delete a fact of a user with its history, or all of them.",
+        ("perdure memory forget alice fact_36 --yes", "perdure memory forget alice --all"),
+    ),
     "export langgraph": Command(
         "care", "perdure.cli.graphs:export_langgraph", "Write threads into LangGraph's own tables.",
         ("perdure export langgraph t-1 --to checkpoints.db", "perdure export langgraph --all --to checkpoints.db"),

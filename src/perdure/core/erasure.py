@@ -19,6 +19,7 @@ from perdure.core.entries import Entry, EntryKind
 from perdure.core.identity import (
     CACHE,
     ERASURES,
+    FACTS,
     MAX_ID,
     MEMORY,
     RESULTS,
@@ -37,7 +38,7 @@ _LONGEST = MAX_ID - 32  # characters of a namespace
 THREAD = "thread"
 # What lies in the namespaces that the library makes for itself, in words; one of another kind is called by that.
 _PARTS = {
-    RESULTS: "tool results", CACHE: "cached values", SUBGRAPHS: "subgraph", MEMORY: "store items",
+    RESULTS: "tool results", CACHE: "cached values", SUBGRAPHS: "subgraph", MEMORY: "store items", FACTS: "memory",
 }  # fmt: skip
 _ITEMS = {RESULTS: "tool_results", CACHE: "cached_values", MEMORY: "store_items"}
 _KINDS = {
@@ -51,7 +52,7 @@ _KINDS = {
 }
 KINDS = (
     *("threads", "forks", "subgraphs", "quarantined", "entries", "messages", "checkpoints", "runs", "steps"),
-    *("tool_results", "pauses", "decisions", "cached_values", "store_items", "large_values", "bytes"),
+    *("tool_results", "pauses", "decisions", "cached_values", "store_items", "facts", "large_values", "bytes"),
 )
 
 
@@ -59,7 +60,7 @@ class ForgottenThread(msgspec.Struct, frozen=True, kw_only=True):
     """A thread of a user who is forgotten, or what is kept beside one."""
 
     thread_id: str
-    part: str  # thread, subgraph, tool results, cached values, store items
+    part: str  # thread, subgraph, tool results, cached values, store items, memory
     counts: dict[str, int] = {}  # by kind; empty where the thread cannot be read
     is_fork: bool = False
     is_quarantined: bool = False
@@ -148,6 +149,12 @@ def items_of(namespace: str) -> str | None:
     """What the entries of the state of such a thread are counted as; None where they are not."""
     reserved = reserved_of(namespace)
     return None if reserved is None else _ITEMS.get(reserved.kind)
+
+
+def holds_facts(namespace: str) -> bool:
+    """Whether a thread of this namespace is what is remembered of a user."""
+    reserved = reserved_of(namespace)
+    return reserved is not None and reserved.kind == FACTS
 
 
 def counted(row: ThreadRow, headers: Iterable[Entry]) -> Counter[str]:

@@ -14,6 +14,7 @@ from perdure.core.errors import InvalidIdError, InvalidInputError, short_repr
 MAX_ID = 512
 # What namespaces are reserved for. Threads in them that belong to a user are erased with the user (`app.erasure`).
 RESULTS, CACHE, SUBGRAPHS, MEMORY = "results", "cache", "subgraphs", "memory"
+FACTS = "facts"  # what is remembered of users across threads (`perdure.memory`)
 ERASURES = "erasures"  # the tombstones of users who were forgotten; nobody's
 _RESERVED = "\x1f"  # begins the namespaces that the library makes for itself; no caller's holds a control character
 

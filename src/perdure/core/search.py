@@ -43,8 +43,12 @@ def words_of(text: str) -> list[str]:
     folded = _folded(text)
     if folded.isascii():
         return list(dict.fromkeys(word if len(word) <= _LONGEST else _digest(word) for word in _WORDS.findall(folded)))
-    spaced = _UNSPACED.sub(r" \1 ", folded)
-    return list(dict.fromkeys(map(_key, _WORDS.findall(spaced))))
+    return list(dict.fromkeys(map(_key, _WORDS.findall(spaced(folded)))))
+
+
+def spaced(text: str) -> str:
+    """The text with spaces around each character of scripts that have none between words."""
+    return text if text.isascii() else _UNSPACED.sub(r" \1 ", text)
 
 
 def holds(text: str, search: Search) -> bool:

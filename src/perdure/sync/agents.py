@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from perdure.app.agent import Agent as AsyncAgent
     from perdure.app.agent import AgentResult
     from perdure.app.users import UserArg
+    from perdure.memory.agents import AgentMemory, Recall
     from perdure.runtime.agents.loop import AgentLoop
     from perdure.runtime.agents.model import Model
     from perdure.runtime.agents.nested import Askable
     from perdure.runtime.options import Retry
+    from perdure.sync.memory import MemoryManager
     from perdure.sync.thread import Thread
 
 
@@ -82,6 +84,7 @@ class Agents(Running):
         max_turns: int | None = None,
         retry: Retry | int | None = None,
         settings: Mapping[str, Any] | None = None,
+        memory: AgentMemory | MemoryManager | bool | None = None,
     ) -> Agent:
         """Register an agent: a model that may call plain functions until it has an answer. See `perdure.Perdure.agent`.
 
@@ -96,7 +99,16 @@ class Agents(Running):
         spec = spec_of(
             name, model=model, tools=tools, instructions=instructions, max_turns=max_turns, timeout=None,
             settings=settings, defaults=parts_of(self._store).agent, description=description,
+            memory=self._recall(memory),
         )  # fmt: skip
         check_in_place(spec)
         face = lambda run: Run(run, self._run)  # noqa: E731
         return Agent(AsyncAgent(self._store, parts_of(self._store), spec, retry, face), self._run)
+
+    def _recall(self, memory: AgentMemory | MemoryManager | bool | None) -> Recall | None:
+        if memory is None:
+            return None
+        from perdure.memory.agents import recall_of
+        from perdure.sync.memory import MemoryManager
+
+        return recall_of(self._store, memory.inner if isinstance(memory, MemoryManager) else memory)

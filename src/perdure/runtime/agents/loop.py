@@ -13,6 +13,7 @@ from perdure.core.identity import check_id
 from perdure.runtime.agents.calling import Caller, Face
 from perdure.runtime.agents.conversation import PATH, answered_by_model, asked_by_user, calls_of, for_model
 from perdure.runtime.agents.listening import LISTENER, AgentEvent, is_heard, tell
+from perdure.runtime.agents.memory import Finished, Memory
 from perdure.runtime.agents.model import Model, Reply, Said, ToolSchema
 from perdure.runtime.agents.nested import AgentTool
 from perdure.runtime.agents.tool import Tool
@@ -39,6 +40,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None  # seconds for one answer of the model
     settings: Mapping[str, Any] = {}
     description: str | None = None  # what a model is told that may ask this agent
+    memory: Memory | None = None
 
     @property
     def schemas(self) -> list[ToolSchema]:
@@ -122,6 +124,7 @@ class AgentLoop:
             await run.append(path, message, checkpoint=turned(run))
             calls = calls_of(message)
             if not calls:
+                await self._remember(run, prompt, message["content"])
                 return message["content"]
             if own is None and await run.was_written():
                 continue  # its tools are done with; they may have changed since, or be gone
@@ -136,7 +139,10 @@ class AgentLoop:
         answer = _Answer(self.spec, run, turn)
 
         async def given() -> Question:
-            said = await self._conversation(run) if own is None else for_model(own, self.spec.instructions)
+            if own is None:
+                said = await self._conversation(run)
+            else:
+                said = for_model(own, await self._instructions(run, own[0]))
             return Question(answer.given, said, self._told)
 
         asked = Asked(MODEL, answer.given, (), {"turn": turn})
@@ -152,7 +158,21 @@ class AgentLoop:
         messages = state.get(PATH, []) if isinstance(state, Mapping) else None
         if not isinstance(messages, list):
             raise _no_conversation(run, PATH)
-        return for_model(messages, self.spec.instructions)
+        return for_model(messages, await self._instructions(run, prompt_of(run.input)))
+
+    async def _instructions(self, run: Run, prompt: Any) -> str | None:
+        spec = self.spec
+        if spec.memory is None or spec.instructions is None:
+            return spec.instructions
+        return await spec.memory.instructions(run.journal.key.user, spec.instructions, prompt)
+
+    async def _remember(self, run: Run, prompt: Any, text: str) -> None:
+        if self.spec.memory is not None:
+            key = run.journal.key
+            await self.spec.memory.finish(Finished(
+                run=run.id, agent=self.spec.name, user=key.user, thread=key.id, version=run.current.version,
+                prompt=prompt, text=text,
+            ))  # fmt: skip
 
 
 def _no_conversation(run: Run, path: PathLike) -> InvalidInputError:
