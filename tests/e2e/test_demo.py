@@ -183,6 +183,6 @@ def test_beside_langgraph_it_says_how_to_install_what_is_missing(
 def test_a_file_in_the_way_is_one_line_and_untouched(tmp_path: Path) -> None:
     (tmp_path / "perdure-demo").write_text("mine")
     done = subprocess.run(DEMO, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 1
+    assert done.returncode == 5  # invalid: the folder cannot be used
     assert done.stderr == "error: perdure-demo is not a folder; move it away or run the demo somewhere else\n"
     assert (tmp_path / "perdure-demo").read_text() == "mine"

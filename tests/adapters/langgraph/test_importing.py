@@ -432,7 +432,7 @@ def test_the_command_says_what_became_of_the_threads(tmp_path: Path) -> None:
     assert run("export", "langgraph", "--from", "sqlite:///ours.db", "--to", "back.db").returncode == 2
     done = run("import", "langgraph", "theirs.db", "--thread", "c", "--into", "sqlite:///ours.db")
     assert (done.returncode, done.stderr) == (3, "error: thread 'c' in theirs.db does not exist\n")
-    assert "name the storage once" in run("import", "langgraph", "theirs.db").stderr
+    assert "which store? give --store ADDRESS" in run("import", "langgraph", "theirs.db").stderr
     assert os.listdir(tmp_path)
 
 
