@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import threading
 from collections.abc import Generator, Iterator, Mapping, Set
 from contextlib import contextmanager
@@ -146,8 +147,34 @@ def _check_packed(value: Opaque) -> None:
     codes = check_packed(value.data)
     if _ARRAY in codes and not _has_numpy():
         raise Foreign(value)
+    if _ARRAY in codes and not _arrays_are_whole(value.data):
+        # The serializer makes None of it, without a word.
+        raise Foreign(value, "it has an array that does not hold what it says")
     if unknown := [code for code in codes if code not in _BUILDING and code != _SNAPSHOT]:
         raise Foreign(value, f"it has an extension of kind {unknown[0]}, which LangGraph does not know")
+
+
+def _arrays_are_whole(data: bytes) -> bool:
+    """Whether each array has as many bytes as its shape and type say, and no objects."""
+    import numpy
+
+    broken: list[object] = []
+
+    def check(code: int, inner: bytes) -> Any:
+        inside = ormsgpack.unpackb(inner, ext_hook=check, option=ormsgpack.OPT_NON_STR_KEYS)
+        if code == _ARRAY:
+            try:
+                kind, shape, _, held = inside
+                dtype = numpy.dtype(kind)
+                is_whole = not dtype.hasobject and math.prod(shape) * dtype.itemsize == len(held)
+            except (TypeError, ValueError, OverflowError):
+                is_whole = False
+            if not is_whole:
+                broken.append(inside)
+        return None
+
+    ormsgpack.unpackb(data, ext_hook=check, option=ormsgpack.OPT_NON_STR_KEYS)
+    return not broken
 
 
 def _check_json(value: Opaque) -> bool:
