@@ -161,7 +161,7 @@ def test_a_window_tells_what_the_whole_log_does(steps: list[tuple[str, Any]], li
     for what, value in steps:
         _play(history, what, value)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sessions, "_WINDOW", window + 1)
+        patch.setattr(sessions, "WINDOW", window + 1)
         said = history.all()
         assert history.newest(limit) == said[len(said) - min(limit, len(said)) :]
 

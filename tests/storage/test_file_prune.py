@@ -315,8 +315,17 @@ def test_a_prune_gives_the_disk_back_at_once(place: Path) -> None:
         drive(scribe.append(THREAD, entries=(scribe.entry(body=msgspec.msgpack.encode("x" * 10_000)),)))
     before = drive(storage.sizes()).disk_bytes
     drive(prune(scribe, base=19))
-    assert drive(storage.sizes()).disk_bytes < before / 4
+    pruned = drive(storage.sizes()).disk_bytes
+    assert pruned < before / 4
+    old_rows = _directory_bytes(place)
+    freed = drive(storage.compact())
+    assert freed == old_rows - _directory_bytes(place) == pruned - drive(storage.sizes()).disk_bytes
     assert drive(storage.compact()) == 0
+
+
+def _directory_bytes(place: Path) -> int:
+    """Compacting writes the directory anew, so that rows of threads that were deleted go: it alone may shrink too."""
+    return (place / "directory.jsonl").stat().st_size
 
 
 def test_the_seams_and_the_forks_of_a_log_are_found_without_its_bodies() -> None:
@@ -517,9 +526,11 @@ def test_compacting_removes_what_died_processes_left_and_tells_how_much(both: Bo
     (place / "trash" / "a" / "log.jsonl").write_bytes(b"x" * 50)
     index = folder_of(place, OTHER) / "index.jsonl"
     index.write_bytes(index.read_bytes() + b"torn")
-    before = drive(storage.sizes()).disk_bytes
+    before, old_rows = drive(storage.sizes()).disk_bytes, _directory_bytes(place)
     freed = drive(storage.compact())
-    assert freed == 6 * 100 + 50 + 4 == before - drive(storage.sizes()).disk_bytes
+    assert freed == before - drive(storage.sizes()).disk_bytes
+    assert freed - (old_rows - _directory_bytes(place)) == 6 * 100 + 50 + 4
+    assert drive(storage.compact()) == 0
     assert "thread" in storage.compacting()
     both.agree(THREAD, OTHER, THIRD)
 
@@ -530,5 +541,7 @@ def test_compacting_leaves_a_damaged_thread_to_others(both: Both) -> None:
     log = folder_of(both.place, OTHER) / "log.jsonl"
     log.write_bytes(log.read_bytes()[:-30])
     (folder_of(both.place) / "log.jsonl.0123456789abcdef.tmp").write_bytes(b"x")
-    assert drive(opened(both.place).compact()) == 1
+    old_rows = _directory_bytes(both.place)
+    freed = drive(opened(both.place).compact())
+    assert freed - (old_rows - _directory_bytes(both.place)) == 1
     both.agree()

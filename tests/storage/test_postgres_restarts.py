@@ -14,11 +14,12 @@ from perdure.core.checkpoint import CheckpointQuery
 from perdure.core.messages import MessageQuery, MessageRow, Owner, Projected
 from perdure.core.seams import Seams
 from perdure.core.threads import ThreadPatch, ThreadQuery
-from perdure.storage.contract import SCHEMA
+from perdure.storage.contract import SCHEMA, Leftovers
 from perdure.storage.drive import drive
 from perdure.storage.memory import MemoryStorage
 from perdure.storage.postgres import watching
 from perdure.storage.postgres.store import PostgresStorage
+from perdure.storage.sql import views
 from perdure.storage.transfer import take
 from perdure.testing.clock import ManualClock
 from perdure.testing.scribe import BOBS, MESSAGE, OTHER, THREAD, Scribe, blob_of, snapshot_of
@@ -224,6 +225,16 @@ class Calls:
 
     async def sweep_blobs(self) -> None:
         assert await self._storage.sweep_blobs(FAR) == 0
+
+    async def sweep_user(self) -> None:
+        assert await self._storage.sweep_user("", THREAD.user) == Leftovers()
+
+    async def change_views(self) -> None:
+        await self._storage.change_views(views.make)
+
+    async def read_views(self) -> None:
+        stale = await self._storage.read_views(lambda tx: views.stale(tx, "", 10))
+        assert {each.key for each in stale} == {THREAD, BOBS}
 
     async def keep(self) -> None:
         assert await self._storage.keep("name", b"value") == b"value"

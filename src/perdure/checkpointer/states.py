@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from perdure.app.freshness import MAX_AGE, is_cached
 from perdure.app.handle import key_of, remember, sight_of
+from perdure.app.store import parts_of
 from perdure.app.thread import Thread
 from perdure.checkpointer.calling import operation, twin
 from perdure.checkpointer.calls import Calls, log
@@ -113,6 +114,8 @@ class States(Calls):
         with `VersionConflictError`. Without Redis it is `aget_state`.
         """
         is_cached("cache", max_age)
+        if parts_of(self.store).hot is None:
+            return await self.aget_state(config, on_unavailable=on_unavailable)
         return await self._got(config, None, on_unavailable, {"fresh": "cache", "max_age": max_age})
 
     @operation
