@@ -19,7 +19,9 @@ HOW = r"datetime\.now\(UTC\)"
 # What each public call needs beside the parameter that is looked at.
 NEEDED: dict[str, tuple[Any, ...]] = {
     "start": ("h",), "resume": ("t",), "search": ("word",), "rerun": (), "operation": ("name",), "run": (),
+    "allow": ("tool",),
 }  # fmt: skip
+NAMED: dict[str, dict[str, Any]] = {"start": {"thread": "t"}, "allow": {"by": "ann"}}
 
 
 def taken(kind: type[Any]) -> list[tuple[Any, str, str]]:
@@ -52,21 +54,17 @@ def _threads() -> tuple[type[Any], type[Any]]:
 async def called(face: Any, name: str, parameter: str, value: Any) -> Any:
     """Call a public method with a value for one parameter, on a store that has a thread."""
     is_sync = face.__module__.startswith("perdure.sync")
-    options: dict[str, Any] = {parameter: value}
+    options: dict[str, Any] = {**NAMED.get(name, {}), parameter: value}
     if is_sync:
         with sync.Perdure.open("memory://") as store:
             store.thread("t").save({})
             target = store if face is sync.Perdure else store.thread("t")
-            if name == "start":
-                options["thread"] = "t"
             made = getattr(target, name)(*NEEDED.get(name, ()), **options)
             with made if hasattr(made, "__enter__") else _Nothing():
                 return made
     async with Perdure.open("memory://") as store:
         await store.thread("t").save({})
         target = store if face is Perdure else store.thread("t")
-        if name == "start":
-            options["thread"] = "t"
         made = getattr(target, name)(*NEEDED.get(name, ()), **options)
         if hasattr(made, "__aenter__"):
             async with made:
@@ -101,7 +99,7 @@ def test_the_public_calls_that_are_looked_at_are_those_that_there_are() -> None:
     for layer in ("app", "sync"):
         assert {(name, parameter) for where, name, parameter in moments if where == layer} == {
             ("start", "at"), ("runs", "since"), ("usage", "since"), ("usage", "until"), ("history", "since"),
-            ("history", "until"),
+            ("history", "until"), ("allow", "expires"),
         }  # fmt: skip
     words = {(name, parameter) for _, name, parameter in taken(str)}
     assert words == {

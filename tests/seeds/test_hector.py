@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from perdure import Config, Perdure, RecoveryPolicy, Triggers
-from perdure.app.config.config import read_config
+from perdure.app.config.hector import read_hector
 from perdure.app.config.places import parse_page
 from perdure.app.config.reading import Section
 from tests.seeds.hector_stage import Agent, blocks, config_in, process, words
@@ -45,7 +45,7 @@ def test_every_word_of_the_page_is_a_setting_or_a_value() -> None:
     """S4.11, S4.13–S4.17."""
     page, tree = parse_page("config.yaml", b"", {})
     root = Section(page, tree)
-    read_config(root)
+    read_hector(root)
     keys = {key.rpartition(".")[2] for key in root.asked}
     named = words()
     assert len(named) == 7

@@ -37,15 +37,15 @@ def expected(expects: Any) -> Expected:
     return Expected(recorded, expects if recorded.kind in ("form", "choice") else None)
 
 
-def until(deadline: Deadline | None, now: int, what: str = "a deadline") -> int:
-    """When it is too late to answer, in microseconds; 0 for never."""
+def until(deadline: Deadline | None, now: int, what: str = "deadline") -> int:
+    """When it is too late, in microseconds; 0 for never. `what` names the parameter in errors."""
     if deadline is None:
         return 0
     if isinstance(deadline, datetime):
-        return moment(deadline, "deadline", InvalidInputError)
+        return moment(deadline, what, InvalidInputError)
     seconds = deadline.total_seconds() if isinstance(deadline, timedelta) else deadline
     if type(seconds) not in (int, float) or not 0 < seconds < _LONGEST:
-        raise InvalidInputError(f"{what} is a time, a timedelta or seconds from now on, not {deadline!r}")
+        raise InvalidInputError(f"{what} must be a datetime, a timedelta or seconds from now on, not {deadline!r}")
     return now + int(seconds * 1_000_000)
 
 
