@@ -26,6 +26,7 @@ from perdure.core.identity import ThreadKey
 from perdure.core.ports import Silence
 from perdure.storage.baton import Baton
 from perdure.storage.drive import drive
+from perdure.storage.mysql import ports
 from perdure.storage.mysql.address import read_address
 from perdure.storage.mysql.store import MysqlStorage
 from perdure.storage.ports import outcome
@@ -38,6 +39,7 @@ from tests.storage.mysql import run_mysql
 from tests.storage.test_mysql import _NUMBERS, Scene, mode, run, scene, url  # noqa: F401  # fixtures
 
 LOOK = 0.15  # seconds: who looks again within a tenth of one is shown what was there before
+BOUND = 10.0  # seconds: what is over in some hundredths of one waits for ever, if it takes longer
 
 # Locks and connections.
 
@@ -371,3 +373,23 @@ def test_an_address_says_how_it_is_encrypted() -> None:
     assert read("?ssl_mode=verify_identity") == (ssl.CERT_REQUIRED, True)
     with pytest.raises(StorageUnavailableError, match="certificates"):
         read("?ssl_ca=/nowhere")
+
+
+def test_whoever_waits_while_connections_come_back_as_it_looks_again_gets_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "_LOOK_SECONDS", 0.001)
+    for _ in range(150):
+        permits = ports.Permits(3)
+
+        def borrow(permits: ports.Permits = permits) -> None:
+            permit = permits.take(BOUND)
+            assert permit is not None
+            time.sleep(0.003)  # ends just when the others look
+            permits.give(permit)
+
+        threads = [threading.Thread(target=borrow, daemon=True) for _ in range(12)]
+        for thread in threads:
+            thread.start()
+        ends = time.monotonic() + BOUND
+        for thread in threads:
+            thread.join(max(0.0, ends - time.monotonic()))
+        assert not [thread for thread in threads if thread.is_alive()]

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from itertools import count
-from queue import Empty, SimpleQueue
+from threading import Lock
 from time import monotonic
 from typing import Any, Protocol
 from weakref import ref
@@ -79,24 +79,26 @@ class Idle:
 class Permit:
     """Lets its holder have a connection, for as long as somebody has it."""
 
-    __slots__ = ("__weakref__", "number")
+    __slots__ = ("__weakref__", "number", "turn")
 
     def __init__(self, number: int) -> None:
         self.number = number
+        self.turn = Lock()  # locked while its holder waits; released to have the holder look
 
 
 class Permits:
     """So many at a time, in order of asking.
 
     Nothing is counted that a Ctrl-C could keep from being counted back, as a semaphore would: whoever is interrupted on
-    the way drops the permit, and it is gone. Numbers, the dict and the queue change in single steps of C.
+    the way drops the permit, and it is gone. Numbers, the dict and the locks change in single steps of C. Each waits on
+    a lock of its own: a `SimpleQueue` that several wait on may wait for ever, whatever the timeout (Python 3.11), when
+    one of them takes what woke another as its time ends.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._numbers = count()
-        self._out: dict[int, ref[Permit]] = {}
-        self._returned: SimpleQueue[None] = SimpleQueue()
+        self._out: dict[int, ref[Permit]] = {}  # in order of asking
 
     def take(self, seconds: float) -> Permit | None:
         """A permit; None when there is none for so long."""
@@ -105,30 +107,38 @@ class Permits:
         if len(self._out) <= self._most:
             return permit
         ends = monotonic() + seconds
-        while not self._is_due(permit):
+        permit.turn.acquire(blocking=False)
+        while permit not in self._due():
             left = ends - monotonic()
             if left <= 0:
                 self.give(permit)
                 return None
-            with suppress(Empty):
-                # Not for long: the permit of somebody who was interrupted is gone without a word.
-                self._returned.get(timeout=min(left, _LOOK_SECONDS))
+            # Not for long: the permit of somebody who was interrupted is gone without a word.
+            permit.turn.acquire(timeout=min(left, _LOOK_SECONDS))
         return permit
 
     def give(self, permit: Permit) -> None:
-        """Give a permit back, and wake all who wait: only the first of them is due."""
+        """Give a permit back, and wake those whose turn it is."""
         self._out.pop(permit.number, None)
-        for _ in range(len(self._out) - self._most + 1):
-            self._returned.put(None)
+        if len(self._out) < self._most:
+            return  # nobody waits
+        for each in self._due():
+            with suppress(RuntimeError):  # it does not wait
+                each.turn.release()
 
-    def _is_due(self, permit: Permit) -> bool:
-        earlier = 0
-        for number, held in list(self._out.items()):
-            if held() is None:
+    def _due(self) -> list[Permit]:
+        """Those who may have a connection, or have one."""
+        due: list[Permit] = []
+        for number in list(self._out):
+            known = self._out.get(number)
+            permit = known() if known is not None else None
+            if permit is None:
                 self._out.pop(number, None)
             else:
-                earlier += number < permit.number
-        return earlier < self._most
+                due.append(permit)
+            if len(due) == self._most:
+                break
+        return due
 
 
 class InPlacePool:
