@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -22,7 +23,7 @@ from perdure.flowagent.engine_storage import EngineStorage
 from perdure.storage.contract import Storage
 from perdure.storage.memory import MemoryStorage
 from tests.checkpoints.places import PLACES, Place
-from tests.cli.test_cli import perdure
+from tests.cli.golden_store import call
 
 SECRET = "swordfish"
 ALICE = {"thread_id": "t", "user_id": "alice"}
@@ -143,7 +144,8 @@ async def test_it_is_in_no_list_of_its_own_namespace(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "file"])
-async def test_no_command_takes_its_name(kind: str, tmp_path: Path) -> None:
+async def test_no_command_takes_its_name(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     url, _ = place = PLACES[kind](tmp_path)
     async with filled(place) as checkpointer:
         stored = [name for name in await storage_of(checkpointer).namespaces() if name != "acme"]
@@ -154,10 +156,10 @@ async def test_no_command_takes_its_name(kind: str, tmp_path: Path) -> None:
     ]  # fmt: skip
     for command in commands:
         for name in stored:
-            done = perdure(*command, "--namespace", name, folder=tmp_path)
-            assert done.returncode == 5, (command, done.stdout, done.stderr)
-            assert "holds a control character" in done.stderr, (command, done.stderr)
-            assert SECRET not in done.stdout + done.stderr
+            done = await asyncio.to_thread(call, *command, "--namespace", name)
+            assert done.code == 5, (command, done.out, done.err)
+            assert "holds a control character" in done.err, (command, done.err)
+            assert SECRET not in done.out + done.err
     assert not (tmp_path / "t.perdure").exists()
 
 

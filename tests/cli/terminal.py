@@ -13,17 +13,27 @@ from typing import NamedTuple
 
 _MARK = "\x1e=== next ==="  # no command may print a control character: nothing can look like it
 _RUNNER = """
-import json, os, signal, sys
+import gc, json, os, signal, sys
 import perdure.cli.parser, perdure.cli.output, rich.console, rich.progress, rich.prompt, perdure.sync
 from importlib import import_module
 from perdure.cli.main import COMMANDS, OF_TWO_WORDS, main
 for command in (COMMANDS | OF_TWO_WORDS).values():
     import_module(command.target.partition(":")[0])
+gc.freeze()  # a collection in a child would copy every page
 for words in json.load(open(sys.argv[1])):
     if not os.fork():
         signal.alarm(60)
-        main(words)
-        os._exit(0)
+        code = 0
+        try:
+            main(words)
+        except SystemExit as exc:
+            code = exc.code or 0
+            if not isinstance(code, int):
+                print(code, file=sys.stderr)  # as Python does
+                code = 1
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)  # taking the whole interpreter apart takes longer than most commands
     code = os.waitstatus_to_exitcode(os.wait()[1])
     for stream in (sys.stdout, sys.stderr):
         print(f"|{code}\\x1e=== next ===", file=stream, flush=True)

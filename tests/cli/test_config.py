@@ -12,6 +12,7 @@ from typing import Any
 from perdure.cli.main import COMMANDS
 from perdure.sync import Perdure
 from tests.cli.forked import errors
+from tests.cli.golden_store import call
 from tests.cli.test_cli import perdure
 from tests.cli.test_runs import AGENTS, until
 
@@ -96,7 +97,7 @@ def test_every_command_on_a_store_finds_it_by_a_file(tmp_path: Path) -> None:
 
 
 def test_each_command_that_names_a_file_can_leave_the_url_out() -> None:
-    helped = {name for name in COMMANDS if "--config" not in perdure(name, "--help").stdout}
+    helped = {name for name in COMMANDS if "--config" not in call(name, "--help").out}
     assert helped == {"completion", "demo", "init", "schema", "version"}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
+import time
 from typing import Any
 
 import msgspec
@@ -239,13 +240,31 @@ def test_a_state_that_is_nested_too_deep_or_unfolds_without_end_is_refused_where
     for _ in range(40):
         endless = [endless, endless]
     for bad, error in ((deep, NestingTooDeepError), (endless, UnsupportedValueError)):
-        for item in (bad, {"a": bad}, Said(text="x", about={"a": bad}), (bad,)):
+        mixed = Said(text="x", about={"a": (bad,)})
+        for item in (bad, {"a": bad}, Said(text="x", about={"a": bad}), (bad,), mixed):
             state: dict[str, Any] = {"messages": [Said(text="y")], "t": (1,)}
             saves = Saves(state)
             with pytest.raises(error):
                 saves.save({**state, "messages": [Said(text="y"), item]})
             with pytest.raises(error):
                 saves.save({**state, "new": item})
+
+
+def test_what_unfolds_without_end_is_refused_before_it_is_unfolded() -> None:
+    endless: Any = Said(text="x", about={"a": (1,)})
+    for _ in range(40):
+        endless = (endless, [endless])
+    seconds = time.process_time()
+    with pytest.raises(UnsupportedValueError, match="unfolds to more than"):
+        codec.encode({"a": endless})
+    assert time.process_time() - seconds < 3  # unfolding it takes a quarter of a minute
+
+
+def test_parts_that_are_shared_and_few_enough_are_kept() -> None:
+    shared: Any = ("x",)
+    for _ in range(16):
+        shared = [shared, shared]
+    assert decode(codec.encode({"a": shared}))["a"] == shared
 
 
 def test_only_what_can_never_change_is_taken_for_what_it_was() -> None:

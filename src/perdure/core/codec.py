@@ -24,7 +24,7 @@ from perdure.core.errors import (
     ValueDamagedError,
 )
 from perdure.core.frozen import Known, is_frozen, may_be_frozen
-from perdure.core.plain import LEAVES, MAX_DEPTH, MAX_PARTS, TooManyParts, is_plain, plain_parts
+from perdure.core.plain import LEAVES, MAX_DEPTH, MAX_PARTS, TooManyParts, is_plain, plain_parts, unfolded_parts
 from perdure.core.record import Record, type_name
 from perdure.core.registry import REGISTRY, Kept, Registry, taken_apart
 from perdure.core.steps import Path, Step, show
@@ -41,6 +41,7 @@ T = TypeVar("T")
 Node = Raw | dict[str, Raw | list[Raw]]
 _NOTHING: Mapping[str, list[Raw]] = {}
 _REASON = 200  # characters
+_MANY = 100_000  # parts that the packer has gone through before it looks how many there will be
 _NOT_PLAIN = (UnicodeEncodeError, OverflowError, RecursionError)
 
 
@@ -362,6 +363,9 @@ class Packer:
         self._plain = subclasses == "plain"
         self._path: list[Step] = []
         self._open: set[int] = set()
+        self._whole: Any = None
+        self._before = parts
+        self._look_ahead_at = min(parts + _MANY, MAX_PARTS)
         self.parts = parts
 
     def place(self) -> str:
@@ -376,9 +380,11 @@ class Packer:
     def pack(self, value: Any) -> Any:
         """Return what the encoder may be given for `value`."""
         self.parts += 1
-        if self.parts > MAX_PARTS:
-            raise self.too_many()
+        if self.parts > self._look_ahead_at:
+            self._check_parts()
         kind = type(value)
+        if not self._path:
+            self._whole = value
         if kind is str:
             return _text(value)
         if kind is int:
@@ -386,6 +392,30 @@ class Packer:
         if kind in LEAVES:
             return value
         return self._inside(value)
+
+    def _check_parts(self) -> None:
+        """Refuse what unfolds to too many parts before it is unfolded, which would take a quarter of a minute."""
+        if self.parts > MAX_PARTS or self._before + unfolded_parts(self._whole, self._opened) > MAX_PARTS:
+            raise self.too_many()
+        self._look_ahead_at = MAX_PARTS
+
+    def _opened(self, value: Any) -> Any:
+        """What an object will be taken apart to; None where that is not counted part by part."""
+        from perdure.core import scalars
+
+        kind = type(value)
+        if kind is Record:
+            return dict(value)
+        if kind in scalars.PACK:
+            return None
+        kept = self._registry.of(kind)
+        if kept is None:
+            return taken_apart(value) if self._lenient else self._bare(value) if self._plain else None
+        fields = kept.fields(value)
+        try:
+            return None if is_plain(fields) else fields
+        except TooManyParts:
+            return fields
 
     def _scalar(self, value: Any) -> Ext | None:
         from perdure.core import scalars

@@ -7,7 +7,7 @@ a list of a thousand messages costs a few passes in C instead of a thousand call
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Any
 
@@ -16,6 +16,7 @@ MAX_PARTS = 10_000_000  # a shared or cyclic value that unfolds to more is refus
 
 LEAVES = frozenset({str, int, float, bool, type(None), bytes})
 _PLAIN = LEAVES | {dict, list}
+_CONTAINERS = frozenset({dict, list, tuple, set, frozenset})
 _STR = frozenset({str})
 _DICT = {dict}
 _values = dict[str, Any].values
@@ -55,6 +56,31 @@ def plain_parts(value: object, depth: int = MAX_DEPTH, most: int = MAX_PARTS) ->
         if not values:
             return parts
     return 0
+
+
+def unfolded_parts(value: object, opened: Callable[[Any], Any]) -> int:
+    """At least how many parts a value unfolds to, where what is shared is looked at once.
+
+    `opened` returns what an object is made of, or None for one that counts as a single part.
+    """
+    return _unfolded(value, opened, {}, MAX_DEPTH)
+
+
+def _unfolded(value: Any, opened: Callable[[Any], Any], counted: dict[int, tuple[Any, int]], depth: int) -> int:
+    if type(value) in LEAVES or not depth:
+        return 1
+    if (known := counted.get(id(value))) is not None:
+        return known[1]
+    inside = value if type(value) in _CONTAINERS else opened(value)
+    if type(inside) not in _CONTAINERS:
+        return 1
+    items = inside.values() if type(inside) is dict else inside
+    if LEAVES.issuperset(map(type, items)):
+        return 1 + len(items)  # most containers, and not worth remembering
+    counted[id(value)] = value, 1  # of a cycle, as long as it is open; the value is held, so that its id stays its own
+    parts = 1 + sum(_unfolded(each, opened, counted, depth - 1) for each in items)
+    counted[id(value)] = value, parts
+    return parts
 
 
 def _is_keyed(keys: Iterable[Any]) -> bool:
