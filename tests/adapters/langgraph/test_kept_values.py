@@ -252,3 +252,15 @@ def test_a_run_that_asks_for_an_old_checkpoint_branches_and_one_that_read_the_ne
         old = list(graph.get_state_history(HERE))[1].config
         assert graph.invoke({"kept": "again"}, old, durability="exit")["kept"] == "b"
         assert len(list(graph.get_state_history(HERE))) > 4
+
+
+def test_a_node_that_makes_an_attribute_for_every_name_is_looked_at_to_an_end() -> None:
+    from unittest.mock import Mock
+
+    add_one = Mock(side_effect=lambda _: 1)
+    builder = StateGraph(Annotated[int, operator.add])
+    builder.add_node("add_one", add_one)
+    builder.add_edge(START, "add_one")
+    with PerdureSaver.open("memory://") as saver:
+        graph = builder.compile(checkpointer=saver)
+        assert graph.invoke(1, {"configurable": {"thread_id": "t"}}) == 2

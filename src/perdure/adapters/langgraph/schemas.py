@@ -7,6 +7,7 @@ classes come from the graph, never from what is stored.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from types import CodeType, FunctionType, ModuleType
@@ -16,6 +17,7 @@ from perdure.adapters.langgraph.types import allow
 
 _ANSWER = "response_schema"  # the argument of `interrupt` that says what an answer is
 _FUNCTIONS = 1000  # that are looked at for one graph
+_OBJECTS = 20_000  # that are looked at for functions
 _INSIDE = (
     "func",
     "afunc",
@@ -82,14 +84,14 @@ def answers_of(runnables: Iterable[Any]) -> list[Any]:
 
 def _functions(runnables: Iterable[Any]) -> Iterator[FunctionType]:
     """The functions of nodes and tools, and those of the same package that they name."""
-    seen: set[int] = set()
+    seen: dict[int, Any] = {}  # the objects too: an id may be used again after its object is gone
     waiting = list(runnables)
     count = 0
-    while waiting and count < _FUNCTIONS:
+    while waiting and count < _FUNCTIONS and len(seen) < _OBJECTS:
         each = waiting.pop()
         if each is None or id(each) in seen:
             continue
-        seen.add(id(each))
+        seen[id(each)] = each
         if not isinstance(each, FunctionType):
             waiting += _parts(each)
             continue
@@ -102,12 +104,21 @@ def _functions(runnables: Iterable[Any]) -> Iterator[FunctionType]:
 def _parts(runnable: Any) -> list[Any]:
     if isinstance(runnable, type | ModuleType):
         return []
-    tools = getattr(runnable, "tools_by_name", None)
+    tools = _attribute(runnable, "tools_by_name")
     found = list(tools.values()) if isinstance(tools, Mapping) else []
-    found += [getattr(runnable, name, None) for name in _INSIDE]
+    found += [_attribute(runnable, name) for name in _INSIDE]
     if not found and callable(runnable):
         found.append(type(runnable).__call__)
     return found
+
+
+def _attribute(value: Any, name: str) -> Any:
+    """An attribute that is really there: a mock or a proxy makes a new one for every name, and so on without an end."""
+    try:
+        inspect.getattr_static(value, name)
+        return getattr(value, name, None)
+    except Exception:  # a property may raise anything
+        return None
 
 
 def _is_near(other: Any, function: FunctionType) -> bool:
