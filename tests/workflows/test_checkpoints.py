@@ -94,6 +94,8 @@ async def test_the_thread_of_another_user_is_never_gone_on_with(store: Perdure, 
     (point,) = await store.thread("t", user="ann").history(limit=1)
     with pytest.raises(NotFoundError):
         await runner.run(three(), checkpoint_id=point.id, user="bob")
+    with pytest.raises(NotFoundError):
+        await runner.run(three(), checkpoint_id=point.id)
     mine = await runner.run(three(), {"n": 2}, thread="t", user="bob")
     assert mine.output == "C(c B(b A(a 2)))"
     assert (await runner.run(three(), checkpoint_id=point.id, user="ann")).output == "C(c B(b A(a 1)))"

@@ -250,7 +250,10 @@ class WorkflowExecutor:
         return await self._bring_on(workflow, name, thread, None, given, None)
 
     async def _row(self, checkpoint_id: str, user: UserArg) -> CheckpointRow:
-        """Where a checkpoint is kept; raise `NotFoundError`. Without a user it is anybody's, as `restore` has it."""
+        """Where a checkpoint is kept; raise `NotFoundError`.
+
+        Without a user it is nobody's; with a checkpoint manager it is anybody's, as `restore` has it.
+        """
         parts = parts_of(self._store)
         await parts.ready()
         owner = None if user is None else parts.users.key(user)
@@ -258,7 +261,7 @@ class WorkflowExecutor:
         if find is not None:
             row = await find(checkpoint_id, owner)
         else:
-            row = await parts.storage.checkpoint(namespace_of(self._store), owner, checkpoint_id)
+            row = await parts.storage.checkpoint(namespace_of(self._store), owner or "", checkpoint_id)
         if row is None:
             raise NotFoundError(f"checkpoint {checkpoint_id!r}", "list_by_user shows those of a user")
         return row
